@@ -35,14 +35,14 @@ int app_list_files(const char *option, const struct aml_strings *values, bool jo
     return 0;
 }
 
-/* Returns whether two paths are of one file. */
+/* Returns whether the two paths name the same file. */
 static bool same_file(const char *path, const struct stat *file) {
     struct stat other;
     return !source_is_address(path) && stat(path, &other) == 0 && other.st_dev == file->st_dev &&
            other.st_ino == file->st_ino;
 }
 
-/* Checks the files of an option with several values; *overwritten: `model_out` is one of them. */
+/* Checks the files of an option with several values. Sets *overwritten if `model_out` is one of them. */
 static int check_values(aml_worker *worker, const struct app_file *file, const char *model_out, bool *overwritten) {
     struct input_list list;
     struct error error = {0};
@@ -69,7 +69,7 @@ static int check_readable(aml_worker *worker, const struct app_file *file) {
         return code == 0 ? 0 : aml_error(worker, code, "--%s: %s", file->option, error.text);
     }
     bool there = stat(path, &status) == 0;
-    /* To open a pipe could block for ever. */
+    /* Opening a pipe could block for ever. */
     if (there && !S_ISREG(status.st_mode) && !(file->folders && S_ISDIR(status.st_mode))) {
         return aml_error(worker, AML_EINPUT,
                          "--%s: %s: expected a regular file%s, which every process of the job can read", file->option,
@@ -126,7 +126,7 @@ int app_check_data(aml_worker *worker, const char *what, const char *data, const
     return 0;
 }
 
-/* Names the files of a value; of a folder, the folder. */
+/* Reports the files of a value as input; for a folder, the folder. */
 static void name_value(aml_worker *worker, const char *value) {
     struct input_list list = {0};
     struct error error = {0};
@@ -135,7 +135,7 @@ static void name_value(aml_worker *worker, const char *value) {
         aml_input_file(worker, value);
         return;
     }
-    (void)input_list_add(&list, value, &error); /* who reads the files reports what is wrong with them */
+    (void)input_list_add(&list, value, &error); /* the code that reads the files reports their errors */
     for (size_t n = 0; n < list.count; n++) {
         aml_input_file(worker, list.names[n].path);
     }

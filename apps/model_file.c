@@ -17,9 +17,9 @@ struct model_file_writer {
     char *path;
     struct error error; /* the first failure */
     unsigned char start[MODEL_FILE_START + MODEL_FILE_LATE_MAX];
-    size_t start_size; /* bytes of `start`, with the late bytes */
-    uint64_t size;     /* bytes behind `start`, without those in the buffer */
-    uint32_t checksum; /* of these `size` bytes */
+    size_t start_size; /* bytes of `start`, including the late bytes */
+    uint64_t size;     /* bytes after `start`, without those in the buffer */
+    uint32_t checksum; /* checksum of these `size` bytes */
     size_t buffered;   /* bytes in `buffer` */
     unsigned char buffer[MODEL_FILE_ROOM_MAX];
 };

@@ -10,46 +10,46 @@
 
 enum {
     MODEL_FILE_MAGIC = 8,
-    MODEL_FILE_START = MODEL_FILE_MAGIC + 4, /* with the version */
+    MODEL_FILE_START = MODEL_FILE_MAGIC + 4, /* includes the version */
     MODEL_FILE_LATE_MAX = 64,
     MODEL_FILE_ROOM_MAX = 1 << 20,
     MODEL_FILE_CHECKSUM = 4
 };
 
 struct model_file_kind {
-    const char *app; /* the app that writes such files, for messages */
+    const char *app; /* the app that writes such files, in messages */
     unsigned char magic[MODEL_FILE_MAGIC];
-    uint32_t version; /* written; the newest that is read */
-    uint32_t oldest;  /* version that is read; 0: no older one */
-    size_t smallest;  /* bytes of the smallest possible file, with its checksum */
+    uint32_t version; /* the version written, and the newest that can be read */
+    uint32_t oldest;  /* the oldest version that can be read; 0: no older one */
+    size_t smallest;  /* bytes of the smallest possible file, including its checksum */
 };
 
-/* Writing, to a file or to s3://BUCKET/KEY. The new file has a temporary name until model_file_end, which replaces an
- * older file once the new bytes are on the disk; an object appears when it is whole. A failure leaves the older file as
- * it was. The writer keeps its first failure, and drops what is added after it. */
+/* Writing, to a file or to s3://BUCKET/KEY. The new file has a temporary name until model_file_end, which replaces
+ * an older file once the new bytes are on the disk. An object becomes visible when it is complete. A failure leaves
+ * the older file unchanged. The writer keeps its first failure, and ignores what is added after it. */
 struct model_file_writer;
 
-/* Starts a file whose first `late` bytes of contents (MODEL_FILE_LATE_MAX at most) model_file_end supplies. Returns 0
- * and a writer, which model_file_end frees. Otherwise *writer is NULL: AML_EINPUT (a folder or a device is there),
- * AML_EFAIL, AML_ELIMIT (the path's length), AML_ENOMEM. */
+/* Starts a file. model_file_end supplies the first `late` bytes of its contents (at most MODEL_FILE_LATE_MAX).
+ * Returns 0 and a writer, which model_file_end frees. Otherwise *writer is NULL: AML_EINPUT (a folder or a device
+ * has this path), AML_EFAIL, AML_ELIMIT (the path's length), AML_ENOMEM. */
 int model_file_begin(struct model_file_writer **writer, const char *path, const struct model_file_kind *kind,
                      size_t late, struct error *error);
-/* Returns room for the next `size` bytes of the contents (MODEL_FILE_ROOM_MAX at most). The caller sets them before the
- * next call. Never NULL. */
+/* Returns room for the next `size` bytes of the contents (at most MODEL_FILE_ROOM_MAX). The caller must fill it
+ * before the next call. Never NULL. */
 unsigned char *model_file_room(struct model_file_writer *writer, size_t size);
-/* Gives the file an older version than the kind's, for contents that it has already. */
+/* Sets the file's version to an older one that already allows its contents. */
 void model_file_set_version(struct model_file_writer *writer, uint32_t version);
 /* Records the failure "PATH: WHAT". */
 void model_file_fail(struct model_file_writer *writer, int code, const char *what);
 /* Returns 0, or the code of the first failure with its message in *error. */
 int model_file_failed(const struct model_file_writer *writer, struct error *error);
-/* Frees the writer in any case. With `result` 0 completes the file by its late bytes, and returns 0 or the code of a
- * failure. With another `result`, which the caller has reported, removes what was written and returns `result`. */
+/* Always frees the writer. With `result` 0 completes the file with its late bytes, and returns 0 or the code of a
+ * failure. With another `result`, which the caller has reported, removes the unfinished file and returns `result`. */
 int model_file_end(struct model_file_writer *writer, int result, const unsigned char *late, struct error *error);
 
-/* Reads a whole file and checks its kind, version, size and checksum. Returns 0, *bytes, which the caller frees, and
- * *size without the checksum. Otherwise there is nothing to free: AML_EINPUT (one line: path, what is wrong), AML_EFAIL
- * (reading failed) or AML_ENOMEM. */
+/* Reads a whole file and checks its kind, version, size and checksum. Returns 0 and sets *bytes, which the caller
+ * frees, and *size without the checksum. Otherwise there is nothing to free: AML_EINPUT (one line: path, what is
+ * wrong), AML_EFAIL (reading failed) or AML_ENOMEM. */
 int model_file_load(const char *path, const struct model_file_kind *kind, unsigned char **bytes, size_t *size,
                     struct error *error);
 

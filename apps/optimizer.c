@@ -76,14 +76,14 @@ double optimizer_fallen(const struct optimizer_fall *fall, double clocks) {
     return fall->open ? 1 / (1 + 3 * part) : fmax(1 - part, 0);
 }
 
-/* aml_table.apply */
+/* The table's aml_table.apply. */
 static void apply(const struct aml_step *step, const void *parameters) {
     const struct optimizer *optimizer = parameters;
     union optimizer_parameters chosen = step->key == optimizer->bare ? optimizer->of_bare : optimizer->of_weights;
     double fallen = optimizer_fallen(&optimizer->fall, (double)(step->clock - 1));
     switch (optimizer->kind) {
     case OPTIMIZER_SGD:
-        break; /* has no `apply` */
+        break; /* plain steps need no `apply` */
     case OPTIMIZER_MOMENTUM:
         chosen.momentum.rate *= fallen;
         aml_apply_momentum(step, &chosen.momentum);

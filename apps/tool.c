@@ -33,23 +33,13 @@ bool tool_is_asked(const char *option, int argc, char **argv) {
     return false;
 }
 
-static bool asks_for_help(int argc, char **argv) {
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int parse(const struct tool *tool, int argc, char **argv, struct error *error) {
-    const struct aml_option *const tables[] = {tool->options};
     int operand;
     if (tool_is_asked("check", argc, argv) || tool_is_asked("controller", argc, argv)) {
         return error_set(error, AML_EINPUT, "--%s needs no job: run '%s --%s ...' itself, without 'proteus run --'",
                          tool->option, tool->app, tool->option);
     }
-    int result = options_parse(tables, 1, argc, argv, &operand, error);
+    int result = options_parse(&tool->options, 1, argc, argv, &operand, error);
     if (result == 0 && operand < argc) {
         result = error_set(error, AML_EINPUT, "unexpected argument '%s': expected options only; see '%s --%s --help'",
                            argv[operand], tool->app, tool->option);
@@ -60,12 +50,11 @@ static int parse(const struct tool *tool, int argc, char **argv, struct error *e
 int tool_main(const struct tool *tool, int argc, char **argv) {
     struct error error = {0};
     log_set_name(tool->app);
-    if (asks_for_help(argc, argv)) {
-        printf("usage: %s\n\n", tool->usage);
-        options_help(stdout, tool->options);
+    int result = options_help(tool->usage, &tool->options, 1, argc, argv, &error);
+    if (result == 1) {
         return 0;
     }
-    int result = log_set_up(NULL, &error);
+    result = result != 0 ? result : log_set_up(NULL, &error);
     result = result != 0 ? result : parse(tool, argc, argv, &error);
     result = result != 0 ? result : tool->run(tool->context, &error);
     if (result != 0) {

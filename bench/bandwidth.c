@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 enum { BANDWIDTH_PASSES = 9 };
-static const size_t BANDWIDTH_BYTES_PER_PASS = (size_t)1 << 28; /* small arrays are gone through repeatedly */
+static const size_t BANDWIDTH_BYTES_PER_PASS = (size_t)1 << 28; /* smaller arrays are gone through repeatedly */
 
 struct bandwidth {
     size_t elements;
@@ -20,7 +20,7 @@ static void triad(float *restrict a, const float *restrict b, const float *restr
     for (size_t i = 0; i < count; i++) {
         a[i] = b[i] + s * c[i];
     }
-    __asm__ volatile("" : : "r"(a) : "memory"); /* the stores are wanted */
+    __asm__ volatile("" : : "r"(a) : "memory"); /* keeps the compiler from dropping the stores */
 }
 
 static void *bandwidth_thread(void *argument) {
@@ -32,7 +32,7 @@ static void *bandwidth_thread(void *argument) {
     }
     float *a = (float *)(void *)arena.base;
     for (size_t i = 0; i < 3 * count; i++) {
-        a[i] = 1; /* each thread touches its own memory first */
+        a[i] = 1; /* first touch: places the pages at this thread's memory */
     }
     for (unsigned pass = 0; pass < BANDWIDTH_PASSES; pass++) {
         pthread_barrier_wait(&bandwidth->barrier);

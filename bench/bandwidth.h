@@ -4,8 +4,9 @@
 
 #include <stddef.h>
 
-/* Bytes per second of `threads` threads, each with three arrays of `bytes` / 3 / `threads`: the median of several
- * passes. 12 bytes are counted for each element, as STREAM does: what the processor reads before it writes is not. */
+/* Returns the memory bandwidth of `threads` threads in bytes per second, the median of several passes. Each thread has
+ * three arrays of `bytes` / 3 / `threads`. As in STREAM, an element counts 12 bytes; reads that the processor makes in
+ * order to write do not count. */
 double bandwidth_triad(size_t bytes, unsigned threads);
 
 #endif

@@ -1,5 +1,5 @@
-/* An app whose clocks do nothing: what a clock costs in C, for bench/python to compare. Items without rows, which carry
- * 4 bytes; a whole table of floats, which a clock updates with --update. */
+/* An app whose clocks do nothing: measures the cost of a clock in C, for bench/python to compare with. Its items have 4
+ * bytes and no rows. A replicated table of floats is updated in each clock with --update. */
 #include <agileml.h>
 
 #include <stdbool.h>

@@ -107,7 +107,7 @@ void measure_record(const struct measured *measured, const char *format, ...) {
     const char *path = getenv("PROTEUS_BENCH_RECORD");
     FILE *file = path != NULL ? fopen(path, "ae") : NULL;
     if (file == NULL) {
-        return; /* scripts/bench misses the line, and says so */
+        return; /* scripts/bench misses the line and reports it */
     }
     va_list arguments;
     va_start(arguments, format);
@@ -125,14 +125,11 @@ void measure_record(const struct measured *measured, const char *format, ...) {
 int measure_options(const struct aml_option *options, const char *summary, int argc, char **argv) {
     struct error error = {0};
     int operand;
-    for (int a = 1; a < argc; a++) {
-        if (strcmp(argv[a], "--help") == 0 || strcmp(argv[a], "-h") == 0) {
-            printf("%s\n\n", summary);
-            options_help(stdout, options);
-            return 0;
-        }
+    int result = options_help(summary, &options, 1, argc, argv, &error);
+    if (result == 1) {
+        return 0;
     }
-    int result = options_parse(&options, 1, argc, argv, &operand, &error);
+    result = result != 0 ? result : options_parse(&options, 1, argc, argv, &operand, &error);
     if (result == 0 && operand < argc) {
         result =
             error_set(&error, AML_EINPUT, "unexpected argument '%s': expected options only; see --help", argv[operand]);

@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { REPORT_DESCRIPTOR = 100 }; /* in the started program, where nothing else is */
+enum { REPORT_DESCRIPTOR = 100 }; /* a free descriptor in the started program */
 
-/* The process that `process` is a child of; 0 when it is gone. */
+/* Returns the parent of `process`; 0 when the process is gone. */
 static pid_t parent_of(pid_t process) {
     char path[64];
     char line[512];
@@ -29,7 +29,7 @@ static pid_t parent_of(pid_t process) {
     snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
     FILE *file = fopen(path, "re");
     if (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        const char *end = strrchr(line, ')'); /* behind the program's name, which may hold anything */
+        const char *end = strrchr(line, ')'); /* the program's name before it may hold anything */
         if (end == NULL || sscanf(end + 1, " %*c %d", &parent) != 1) {
             parent = 0;
         }
@@ -40,7 +40,7 @@ static pid_t parent_of(pid_t process) {
     return parent;
 }
 
-/* CPU-seconds of `launcher` and its children so far. */
+/* Returns the CPU-seconds of `launcher` and its children so far. */
 static double job_cpu(pid_t launcher) {
     double seconds = measure_process_cpu(launcher);
     DIR *folder = opendir("/proc");
@@ -116,14 +116,15 @@ void trial_close(struct trial *trial) {
 
 static _Noreturn void trial_exec(const struct trial *trial, int report) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (dup2(report, REPORT_DESCRIPTOR) == REPORT_DESCRIPTOR) { /* the copy is not closed by execv */
+    /* unlike the original, the copy stays open after execv */
+    if (dup2(report, REPORT_DESCRIPTOR) == REPORT_DESCRIPTOR) {
         execv(trial->arguments[0], trial->arguments);
     }
     fprintf(stderr, "%s: %s\n", trial->arguments[0], strerror(errno));
     _exit(1);
 }
 
-/* Reads the report up to its end. Returns how many iterations there were. */
+/* Reads the report up to its end. Returns the number of iterations. */
 static unsigned read_report(FILE *report, pid_t launcher, const struct trial *trial, struct series *wall,
                             struct series *cpu, double *objective) {
     char *line = NULL;

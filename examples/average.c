@@ -1,5 +1,5 @@
 /* The average rating of every item, learned the slow way: gradient steps on one parameter per item. A complete
- * AgileML app: the data, the parameters, what a worker does in a clock, what is reported and what is saved. */
+ * AgileML app: the data, the parameters, a worker's work in a clock, the report, and the saved result. */
 #include <agileml.h>
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static int average_read(aml_worker *worker, void *context) {
     return aml_read_ratings(worker, average->data, average_read_some, context);
 }
 
-struct item { /* as aml_app describes it below */
+struct item { /* the layout is described by aml_app below */
     uint32_t slot;
     float rating;
 };

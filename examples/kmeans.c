@@ -1,7 +1,7 @@
-/* k-means: the centers of groups of points. The centers follow from the sums over all points of the iteration before,
- * and each iteration's sums stand in rows of their own. So a clock reads only rows that no clock changes any more, and
- * the result is the same on any number of nodes, whichever of them come, go or die (docs/api.md). It also reads a file
- * format of its own. */
+/* k-means: the centers of groups of points. The centers follow from the sums over all points of the iteration
+ * before. Each iteration's sums are in rows of their own, so a clock reads only rows that no clock changes any more.
+ * So the result is the same on any number of nodes, even if nodes join, leave or fail (docs/api.md). The app also
+ * reads a file format of its own. */
 #include <agileml.h>
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    COLUMNS_MAX = 4, /* two of the totals' 8 maxima for each */
+    COLUMNS_MAX = 4, /* each column takes two of the totals' 8 maxima */
     CENTERS_MAX = 256,
     LINE_MAX_BYTES = 1024,
     LOWEST = COLUMNS_MAX /* the maxima from here on are of negated values */
@@ -31,13 +31,13 @@ static int kmeans_configure(aml_worker *worker, struct aml_app *app) {
         return aml_error(worker, AML_EINPUT, "--staleness %u: expected 0", aml_staleness(worker));
     }
     app->item_bytes = (size_t)kmeans->columns * sizeof(float);
-    app->tables[0].width = (uint32_t)kmeans->columns + 1; /* sums of the points, and how many they are */
+    app->tables[0].width = (uint32_t)kmeans->columns + 1; /* sums of the points, and the number of points */
     return 0;
 }
 
 /* ---- Reading ---- */
 
-/* Whether a line holds `columns` numbers and nothing else. */
+/* Returns whether a line holds `columns` numbers and nothing else. */
 static int parse_point(const char *line, int64_t columns, float *point) {
     for (int64_t c = 0; c < columns; c++) {
         char *end;
@@ -89,7 +89,8 @@ static uint64_t sums_key(const struct kmeans *kmeans, uint64_t iteration, int64_
     return iteration * (uint64_t)kmeans->centers + (uint64_t)center;
 }
 
-/* Somewhere among the points: where a center is before the first iteration, and while no point is nearest to it. */
+/* Returns a coordinate within the range of the points: the center's place before the first iteration, and while no
+ * point is nearest to the center. */
 static float start_of(aml_worker *worker, int64_t center, int64_t column) {
     double highest = aml_total_maximum(worker, (unsigned)column);
     double lowest = -aml_total_maximum(worker, LOWEST + (unsigned)column);
@@ -97,7 +98,7 @@ static float start_of(aml_worker *worker, int64_t center, int64_t column) {
     return (float)(lowest + (highest - lowest) * ((double)random / 18446744073709551616.0));
 }
 
-/* The centers that the iteration after this one begins with. */
+/* Computes the centers that the next iteration begins with. */
 static int centers_after(aml_worker *worker, const struct kmeans *kmeans, uint64_t iteration,
                          float centers[CENTERS_MAX][COLUMNS_MAX]) {
     for (int64_t k = 0; k < kmeans->centers; k++) {
@@ -114,7 +115,7 @@ static int centers_after(aml_worker *worker, const struct kmeans *kmeans, uint64
     return 0;
 }
 
-/* The nearest center; *distance: its square. */
+/* Returns the nearest center, and sets *distance to its squared distance. */
 static int64_t nearest(const struct kmeans *kmeans, const float *point, float centers[CENTERS_MAX][COLUMNS_MAX],
                        double *distance) {
     int64_t found = 0;

@@ -12,7 +12,7 @@ static bool is_option(const char *argument, const char *name) {
            (argument[2 + length] == '\0' || argument[2 + length] == '=');
 }
 
-/* Refuses options that are also added for each node: the added ones come last, and would override these. */
+/* Rejects options that each node also gets from us: ours come last and would override them. */
 static int check_arguments(const struct app *app, const char *command, struct error *error) {
     static const char *const ours[] = {"threads", "listen", "advertise", "key", "insecure"};
     static const char *const of_nodes[] = {"controller", "tier", "name", "supervised"};
@@ -41,7 +41,7 @@ int app_find(struct app *app, const char *command, int operand, int argc, char *
     app->arguments = argv + operand;
     app->count = argc - operand;
     while (app->count > 1 && strcmp(app->arguments[app->count - 1], "--") == 0) {
-        app->count--; /* nodes get options behind these arguments */
+        app->count--; /* nodes get more options after these arguments */
     }
     int result = process_find(argv[operand], app->path, error);
     return result == 0 ? check_arguments(app, command, error) : result;

@@ -1,4 +1,4 @@
-/* The app on a command line, behind "--", and the options of the proteus program that its arguments must not have. */
+/* Finds the app on a command line, after "--", and rejects options that its arguments must not have. */
 #ifndef PROTEUS_APP_H
 #define PROTEUS_APP_H
 
@@ -10,16 +10,16 @@
 
 struct app {
     char path[PATH_MAX];
-    char *const *arguments; /* the app's name first */
+    char *const *arguments; /* begins with the app's name */
     int count;
 };
 
-/* Finds the app at argv[operand], for `command`. Returns AML_EINPUT when there is none, or when its arguments have an
+/* Finds the app at argv[operand], for `command`. Returns AML_EINPUT when there is no app, or when its arguments have an
  * option that `command` sets for each node. */
 int app_find(struct app *app, const char *command, int operand, int argc, char **argv, struct error *error);
 
-/* Checks that the nodes can listen on the host; without a key and --insecure, only on a loopback address. Returns 0 or
- * AML_EINPUT. */
+/* Checks that the nodes can listen on the host. Without a key and --insecure, it must be a loopback address. Returns 0
+ * or AML_EINPUT. */
 int app_check_host(const char *host, const char *key, bool insecure, struct error *error);
 
 #endif

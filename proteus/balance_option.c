@@ -1,7 +1,7 @@
 /* See balance_option.h. */
 #include "proteus/balance_option.h"
 
-#include "agileml/control/balance.h"
+#include "agileml/control/decide/balance.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,7 +28,7 @@ static int library_policy(const char *file, aml_balance_policy **policy, struct 
         return error_set(error, AML_EINPUT, "--balance %.200s: it is of version %u of agileml/balance.h, expected %u",
                          file, *version, AML_BALANCE_VERSION);
     }
-    memcpy(policy, &function, sizeof function); /* ISO C knows no conversion to a function's address */
+    memcpy(policy, &function, sizeof function); /* ISO C has no conversion to a function pointer */
     return 0;
 }
 

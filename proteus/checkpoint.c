@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* A checkpoint may take long. The answers to STATUS show meanwhile that the controller runs. */
+/* A checkpoint may take long. Meanwhile the answers to STATUS show that the controller is alive. */
 static void ask_checkpoint(void *context, struct observer *observer) {
     (void)context;
     if (observer->requests_made == 0) {
@@ -24,8 +24,8 @@ static bool take_outcome(void *context, struct observer *observer, const struct 
 }
 
 static const char USAGE[] = "usage: proteus checkpoint --controller tcp://HOST:PORT [OPTIONS]\n\n"
-                            "Has a running job that was started with --checkpoint write one now. Waits for it, and\n"
-                            "prints its iteration, clock and folder.\n\n";
+                            "Has a running job that was started with --checkpoint write one now. Waits for\n"
+                            "it, and prints its iteration, clock and folder.";
 
 static int tell_outcome(void *context, struct error *error) {
     struct message_outcome *outcome = context;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Calls back for the first `size` bytes, and drops the first `behind`. */
+/* Calls back with the first `size` bytes as a line. Drops the first `behind` bytes. */
 static void take_line(struct child_lines *lines, size_t size, size_t behind) {
     char line[CHILD_LINE_MAX];
     memcpy(line, lines->bytes, size);

@@ -4,21 +4,21 @@
 
 #include "agileml/net/zmq.h"
 
-enum { CHILD_LINE_MAX = 1024 }; /* longer ones come in pieces */
+enum { CHILD_LINE_MAX = 1024 }; /* longer lines come in pieces */
 
 struct child_lines {
     struct net_io *io; /* NULL: closed */
     int fd;
     char bytes[CHILD_LINE_MAX];
     size_t size;
-    void (*line)(void *context, const char *line); /* without its end; may call child_lines_close */
+    void (*line)(void *context, const char *line); /* gets the line without its end; may call child_lines_close */
     void *context;
 };
 
-/* Opens a pipe; the caller has set `line` and `context`. *write_fd is the child's end, whose copy the caller closes
- * once the child runs. Returns 0 or AML_EFAIL. */
+/* Opens a pipe; the caller has set `line` and `context`. *write_fd is the child's end. When the child runs, the caller
+ * closes its own copy of that end. Returns 0 or AML_EFAIL. */
 int child_lines_open(struct child_lines *lines, struct net_io *io, int *write_fd, struct error *error);
-/* Reads all that is there, and closes the pipe at its end. */
+/* Reads all available bytes. Closes the pipe at its end. */
 void child_lines_read(struct child_lines *lines);
 void child_lines_close(struct child_lines *lines);
 

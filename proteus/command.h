@@ -1,5 +1,5 @@
-/* The subcommands of the proteus program. Each takes its own command line, its name at argv[0], prints its one error
- * line itself, and returns the exit status that docs/proteus.md names. */
+/* The subcommands of the proteus program. Each reads its own command line, whose argv[0] is its name. It prints its own
+ * error line, and returns the exit status given in docs/proteus.md. */
 #ifndef PROTEUS_COMMAND_H
 #define PROTEUS_COMMAND_H
 

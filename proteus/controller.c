@@ -1,8 +1,9 @@
-/* proteus controller: a process that runs a job's controller (agileml/control/controller.h) on a socket. People start
- * it for jobs of several machines; `proteus run` starts it too, and follows the job as an observer. */
-#include "agileml/control/controller.h"
+/* proteus controller: a process that runs a job's controller (agileml/control/state/controller.h) on a socket. People
+ * start it for jobs on several machines. `proteus run` also starts it, and follows the job as an observer. */
+#include "agileml/control/state/controller.h"
 
 #include "agileml/base/log.h"
+#include "agileml/base/signals.h"
 #include "agileml/cloud/object_url.h"
 #include "agileml/cloud/storage.h"
 #include "proteus/balance_option.h"
@@ -13,7 +14,6 @@
 #include "proteus/job_page.h"
 #include "proteus/progress.h"
 #include "proteus/report_file.h"
-#include "proteus/signals.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -34,7 +34,8 @@ struct controller_options_read {
     struct feeders_option feeders;
     int64_t feeder_threads;
     enum progress_mode progress;
-    int64_t ready_fd;                            /* where to write the endpoint; -1: not started by `proteus run` */
+    /* descriptor for the endpoint's line; -1: not started by `proteus run` */
+    int64_t ready_fd;
     char checkpoint[PATH_MAX], resume[PATH_MAX]; /* absolute paths of these options */
 };
 
@@ -46,26 +47,26 @@ struct controller_host {
     struct report_file report;
     struct progress progress;
     struct job_page page;
-    struct folder_thread *folder_thread; /* of checkpoints among objects; NULL: none */
+    struct folder_thread *folder_thread; /* works on checkpoints among objects; NULL: none */
     size_t lines_shown;
     const struct job_options *job;
     bool launched;
     int signal_fd; /* -1: none */
-    int signals;   /* received so far */
+    int signals;   /* number of received signals */
     int code;      /* the job's end: 0 or an error */
     char text[ERROR_TEXT_MAX];
 };
 
 /* ---- What the actor and the loop call ---- */
 
-/* Shows new lines of the report, once they are stored: a restarted controller may report others again. Under `proteus
- * run` the launcher shows them. */
+/* Shows new lines of the report, once they are stored: after a restart, lines not stored may differ. Under `proteus
+ * run` the launcher shows the lines. */
 static void show_new_lines(struct controller_host *host) {
     const struct controller *controller = &host->controller;
     for (; !host->launched && host->lines_shown < controller->report.stored; host->lines_shown++) {
         const char *text = controller_line(controller, host->lines_shown);
         if (text == NULL) {
-            continue; /* already dropped */
+            continue; /* the line was already dropped */
         }
         json_t *line = json_loads(text, 0, NULL);
         report_file_write(&host->report, text, strlen(text));
@@ -78,7 +79,7 @@ static void show_new_lines(struct controller_host *host) {
     }
 }
 
-/* Has the progress go on from the lines of an earlier controller of this job, which that one has shown. */
+/* Resumes the progress after lines that an earlier controller of this job has already shown. */
 static void recall_lines(struct controller_host *host) {
     for (size_t l = 0; l < host->lines_shown; l++) {
         const char *text = controller_line(&host->controller, l);
@@ -90,33 +91,35 @@ static void recall_lines(struct controller_host *host) {
     }
 }
 
+/* Called at the end of each callback. */
+static void settle(struct controller_host *host) {
+    show_new_lines(host);
+    job_page_step(&host->page);
+}
+
 static void host_receive(void *self, actor_id from, struct message *message) {
     struct controller_host *host = self;
     controller_receive(&host->controller, from, message);
-    show_new_lines(host);
-    job_page_step(&host->page);
+    settle(host);
 }
 
 static void host_timer(void *self) {
     struct controller_host *host = self;
     controller_timer(&host->controller);
-    show_new_lines(host);
-    job_page_step(&host->page);
+    settle(host);
     progress_tick(&host->progress);
 }
 
 static void host_broken(void *self, actor_id peer) {
     struct controller_host *host = self;
     controller_broken(&host->controller, peer);
-    show_new_lines(host);
-    job_page_step(&host->page);
+    settle(host);
 }
 
 static void host_dialed(void *self, actor_id actor, uint64_t began_us, bool listens) {
     struct controller_host *host = self;
     controller_dialed(&host->controller, actor, began_us, listens);
-    show_new_lines(host);
-    job_page_step(&host->page);
+    settle(host);
 }
 
 static void host_warning(void *self, const char *text) {
@@ -142,9 +145,8 @@ static void host_signalled(void *context) {
             job_name_stop(host->job, net_io_endpoint(host->io), text, sizeof text);
         }
         controller_abort(&host->controller, AML_ESTOP, text);
-        show_new_lines(host);
-        job_page_step(&host->page);
-        if (host->signals++ > 0) { /* the second signal: ends without waiting for nodes */
+        settle(host);
+        if (host->signals++ > 0) { /* at a second signal, ends without waiting for nodes */
             host_job_ended(host, AML_ESTOP, text);
         }
     }
@@ -152,7 +154,7 @@ static void host_signalled(void *context) {
 
 /* ---- Life cycle ---- */
 
-/* Says where the controller and the page are: to people, or in one line to `proteus run`. */
+/* Reports the addresses of the controller and the page: to people, or as one line to `proteus run`. */
 static int tell_endpoint(struct controller_host *host, const struct controller_options_read *options,
                          struct error *error) {
     const char *endpoint = net_io_endpoint(host->io);
@@ -177,11 +179,9 @@ static int tell_endpoint(struct controller_host *host, const struct controller_o
 static int host_open(struct controller_host *host, const struct controller_options_read *options, struct error *error) {
     static const int numbers[] = {SIGINT, SIGTERM, 0};
     progress_begin(&host->progress, stdout, host->launched ? PROGRESS_NONE : options->progress);
-    host->progress.decisions = true; /* BidBrain itself is elsewhere */
+    host->progress.decisions = true; /* BidBrain runs in another process */
     int result = report_file_open(&host->report, options->job.report, error);
-    if (result == 0) {
-        result = signals_open(&host->signal_fd, numbers, error);
-    }
+    result = result == 0 ? signals_open(&host->signal_fd, numbers, error) : result;
     if (result == 0) {
         const struct net_options net = {.insecure = options->job.insecure, .controller = true};
         result = net_open_by_file(&host->net, options->job.key, net, error);
@@ -197,16 +197,14 @@ static int host_open(struct controller_host *host, const struct controller_optio
             {.receive = host_receive, .timer = host_timer, .self = host, .broken = host_broken, .dialed = host_dialed},
         .warning = host_warning,
     };
-    if (result == 0) {
-        result = net_io_open(&host->io, host->net, &io_options, error);
-    }
+    result = result == 0 ? net_io_open(&host->io, host->net, &io_options, error) : result;
     if (result == 0 && net_io_watch(host->io, host->signal_fd, host_signalled, host) != 0) {
         result = error_set(error, AML_EFAIL, "can't wait for signals");
     }
     return result;
 }
 
-/* A store is one job's. Once that has ended, this controller only lets its last nodes go, and ends. */
+/* A store belongs to one job. If that job has ended, this controller only dismisses its last nodes, and ends. */
 static void warn_of_old_store(const struct controller_host *host, const char *store) {
     if (store != NULL && !host->launched && host->controller.phase >= PHASE_LEAVE) {
         log_warn("%.200s: the job of this store has ended; for another job remove the file", store);
@@ -262,7 +260,7 @@ static int host_run(struct controller_host *host, const struct controller_option
     job_page_begin(&host->page, net_io_of(host->io), &host->controller);
     int result = controller_init(&host->controller, &host->page.io, &controller_options, error);
     if (result == 0) {
-        /* The report has the lines of an earlier controller of this job. */
+        /* These lines of the report are from an earlier controller of this job. */
         host->lines_shown = host->controller.report.count;
         host->report.begun = host->lines_shown > 0;
         recall_lines(host);
@@ -270,9 +268,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         result = job_page_open(&host->page, host->io, options->job.http, options->store, error);
     }
     result = result == 0 ? tell_endpoint(host, options, error) : result;
-    if (result == 0) {
-        result = net_io_run(host->io, error);
-    }
+    result = result == 0 ? net_io_run(host->io, error) : result;
     if (result == 0 && host->code != 0) {
         result = error_set(error, host->code, "%s", host->text);
     }
@@ -282,7 +278,7 @@ static int host_run(struct controller_host *host, const struct controller_option
     return result;
 }
 
-/* Closes all, after the last messages were sent. */
+/* Closes everything, after the last messages were sent. */
 static void host_close(struct controller_host *host) {
     progress_end(&host->progress);
     net_io_close(host->io);
@@ -308,7 +304,7 @@ static int run_controller(const struct controller_options_read *options) {
     }
     host_close(&host);
     if (result != 0 && !(host.launched && host.code != 0)) {
-        log_error("%s", error.text); /* the launcher prints the job's own reason */
+        log_error("%s", error.text); /* the launcher prints the reason that the job has */
     }
     if (report_file_close(&host.report, &report_error) != 0) {
         log_error("%s", report_error.text);
@@ -319,7 +315,7 @@ static int run_controller(const struct controller_options_read *options) {
 
 /* ---- The command line ---- */
 
-/* Makes a folder's path absolute, as nodes use it too. */
+/* Makes the path of a folder absolute, since nodes use it, too. */
 static int resolve_folder(const char *option, const char **folder, char path[PATH_MAX], struct error *error) {
     if (realpath(*folder, path) == NULL) {
         return error_set(error, AML_EINPUT, "%s %.200s: %s", option, *folder, strerror(errno));
@@ -332,7 +328,7 @@ static int resolve_folder(const char *option, const char **folder, char path[PAT
     return 0;
 }
 
-/* Takes a prefix of objects as it is, without slashes at its end. */
+/* Copies a prefix of objects, without slashes at its end. */
 static int resolve_prefix(const char *option, const char **prefix, char path[PATH_MAX], struct error *error) {
     size_t length = strlen(*prefix);
     while (length > strlen("s3://") && (*prefix)[length - 1] == '/') {
@@ -346,7 +342,7 @@ static int resolve_prefix(const char *option, const char **prefix, char path[PAT
     return 0;
 }
 
-/* Checks that objects can be written below the prefix of checkpoints. */
+/* Checks that objects can be written under the prefix of the checkpoints. */
 static int check_prefix(const char *prefix, struct error *error) {
     char path[PATH_MAX + 8];
     struct error reason = {0};
@@ -380,7 +376,7 @@ static int resolve_folders(struct controller_options_read *options, struct error
     return result;
 }
 
-/* Only `proteus run` starts feeders when the controller asks for them. */
+/* Feeders that the controller requests are started only by `proteus run`. */
 static int check_feeders(struct controller_options_read *options, struct error *error) {
     if (options->ready_fd < 0 && strcmp(options->feeders_text, "0") != 0) {
         return error_set(error, AML_EINPUT,
@@ -391,27 +387,27 @@ static int check_feeders(struct controller_options_read *options, struct error *
     return feeders_option(options->feeders_text, WIRE_NODES_MAX, &options->feeders, error);
 }
 
-static void print_help(const struct aml_option *table) {
-    printf("usage: proteus controller --listen tcp://HOST:PORT --reliable N --transient N [OPTIONS]\n\n"
-           "Runs the controller of a job. Its nodes are started by hand, as\n"
-           "    APP ... --controller tcp://HOST:PORT --tier reliable|transient|feeder\n"
-           "The job begins when so many have joined; more may join later.\n\n");
-    options_help(stdout, table);
-}
+static const char USAGE[] = "usage: proteus controller --listen tcp://HOST:PORT --reliable N --transient N\n"
+                            "                          [OPTIONS]\n\n"
+                            "Runs the controller of a job. Its nodes are started by hand, as\n"
+                            "    APP ... --controller tcp://HOST:PORT --tier reliable|transient|feeder\n"
+                            "The job begins when so many have joined; more may join later.";
 
 int command_controller(int argc, char **argv) {
     struct controller_options_read options = {
         .job = job_options_defaults(), .start_timeout = 60, .feeders_text = "0", .ready_fd = -1};
-    struct aml_option table[JOB_OPTIONS_ENTRIES];
+    struct aml_option shared[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"listen", "ENDPOINT", AML_OPTION_STRING, &options.listen, 0, 0,
          "tcp://HOST:PORT of this machine; host 0.0.0.0 or [::]: all its addresses; port 0: any free port"},
-        {"advertise", "HOST", AML_OPTION_STRING, &options.advertise, 0, 0,
-         "the address at which other machines reach it, for messages, if it is another one than --listen; HOST:PORT: "
-         "the port, too"},
         {"store", "FILE", AML_OPTION_STRING, &options.store, 0, 0, "keep in FILE what a restarted controller needs"},
         {"start-timeout", "SECONDS", AML_OPTION_REAL, &options.start_timeout, 1, 2 * 86400,
          "how long to wait for all nodes"},
+        {"help", "[TOPIC]", AML_OPTION_FLAG, &options.job.help, 0, 0, "this text, or a topic's options"},
+        OPTIONS_TOPIC("network", "addresses, keys"),
+        {"advertise", "HOST", AML_OPTION_STRING, &options.advertise, 0, 0,
+         "the address at which other machines reach it, for messages, if it is another one than --listen; HOST:PORT: "
+         "the port, too"},
         {0},
     };
     const struct aml_option internal[] = {
@@ -420,36 +416,28 @@ int command_controller(int argc, char **argv) {
         {"feeder-threads", "N", AML_OPTION_INTEGER, &options.feeder_threads, 0, WIRE_NODES_MAX, "for proteus run"},
         {0},
     };
-    const struct aml_option *const tables[] = {table, internal};
+    const struct aml_option *const tables[] = {shared, own, internal};
     struct error error = {0};
     int operand;
-    job_options_table(&options.job, own, table);
-    int result = options_parse(tables, 2, argc, argv, &operand, &error);
+    job_options_table(&options.job, shared);
+    int result = options_parse(tables, 3, argc, argv, &operand, &error);
     if (result == 0 && options.job.help) {
-        print_help(table);
-        return 0;
+        result = options_help(USAGE, tables, 2, argc, argv, &error);
+        if (result == 1) {
+            return 0;
+        }
     }
-    if (result == 0) {
-        result = log_set_up(&options.job.log, &error);
-    }
+    result = result == 0 ? log_set_up(&options.job.log, &error) : result;
     if (result == 0 && operand < argc) {
         result = error_set(&error, AML_EINPUT, "controller: unexpected '%.100s', expected options only", argv[operand]);
     }
     if (result == 0 && options.listen == NULL) {
         result = error_set(&error, AML_EINPUT, "controller: --listen tcp://HOST:PORT is missing");
     }
-    if (result == 0) {
-        result = check_feeders(&options, &error);
-    }
-    if (result == 0) {
-        result = job_options_check(&options.job, &options.policy, &error);
-    }
-    if (result == 0) {
-        result = progress_parse(options.job.progress, &options.progress, &error);
-    }
-    if (result == 0) {
-        result = resolve_folders(&options, &error);
-    }
+    result = result == 0 ? check_feeders(&options, &error) : result;
+    result = result == 0 ? job_options_check(&options.job, &options.policy, &error) : result;
+    result = result == 0 ? progress_parse(options.job.progress, &options.progress, &error) : result;
+    result = result == 0 ? resolve_folders(&options, &error) : result;
     if (result != 0) {
         log_error("%s", error.text);
         return error_exit_status(result);

@@ -6,11 +6,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The words of a line; `next` is the first one that is not read yet. */
+/* The words of a line; `next` is the first unread word. */
 struct words {
     char *list[EVENTS_WORDS_MAX];
     size_t count, next;
@@ -62,7 +63,7 @@ static bool read_whole(const char *text, uint64_t maximum, uint64_t *value) {
     return errno == 0 && *value <= maximum;
 }
 
-/* Reads a number of seconds, at least 0, that `suffix` must follow. */
+/* Reads a number of seconds, at least 0, followed by `suffix`. */
 static bool read_seconds(const char *text, const char *suffix, double *value) {
     size_t length = text != NULL ? strspn(text, "0123456789.") : 0;
     if (length == 0 || strcmp(text + length, suffix) != 0) {
@@ -123,7 +124,7 @@ static bool take_tier(struct words *words, struct event *event) {
     return true;
 }
 
-/* Parses N|all behind a tier. */
+/* Parses N|all after a tier. */
 static int parse_count(struct words *words, struct event *event, bool all, struct error *error) {
     uint64_t count = 0;
     if (!(all && strcmp(peek(words) != NULL ? peek(words) : "", "all") == 0) &&
@@ -282,9 +283,9 @@ void events_close(struct events *events) {
 
 /* ---- Against the cluster ---- */
 
-/* The cluster after the events of the lines above. */
+/* The cluster after the events of earlier lines. */
 struct checked {
-    unsigned tiers[TIERS]; /* nodes so far, with those that have left */
+    unsigned tiers[TIERS]; /* nodes so far, including those that have left */
     bool elastic, market, controller_killed;
 };
 
@@ -292,7 +293,8 @@ static unsigned nodes_of(const struct checked *cluster) {
     return cluster->tiers[TIER_RELIABLE] + cluster->tiers[TIER_TRANSIENT] + cluster->tiers[TIER_FEEDER];
 }
 
-/* Whether all nodes that the event names are feeders, which come and go in any job. Of node names that is not known. */
+/* Whether the event can name only feeders, which may come and go in any job. False for nodes by name, whose tier is
+ * unknown. */
 static bool is_of_feeders(const struct event *event) {
     return event->target == EVENT_TIER && event->tier == TIER_FEEDER;
 }
@@ -364,4 +366,25 @@ unsigned events_joining(const struct events *events) {
         joining += event->action == EVENT_JOIN && event->tier != TIER_FEEDER ? event->count : 0;
     }
     return joining < WIRE_NODES_MAX ? (unsigned)joining : WIRE_NODES_MAX;
+}
+
+bool events_start_controller(const struct events *events) {
+    for (size_t e = 0; e < events->count; e++) {
+        const struct event *event = &events->list[e];
+        if (event->action == EVENT_START && !event->done) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void events_visit_missed(const struct events *events, void (*visit)(void *context, const char *event), void *context) {
+    for (size_t e = 0; e < events->count; e++) {
+        const struct event *event = &events->list[e];
+        char text[EVENTS_LINE_MAX + PATH_MAX];
+        if (!event->done) {
+            snprintf(text, sizeof text, "%s:%u: %s", events->path, event->line, event->text);
+            visit(context, text);
+        }
+    }
 }

@@ -1,16 +1,15 @@
-/* proteus evict: tells a job's controller which nodes will go, so that they leave before. */
+/* proteus evict: announces to a job's controller that nodes will go, so that they leave in time. */
 #include "proteus/command.h"
 #include "proteus/events.h"
 #include "proteus/operator.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { EVICT_NOTICE_MAX_S = 86400 };
 
 struct evict_call {
-    const char *notice; /* as the command line has it */
+    const char *notice; /* text of the command line */
     char *const *names;
     int name_count;
     uint32_t notice_ms;
@@ -34,10 +33,10 @@ static bool take_outcome(void *context, struct observer *observer, const struct 
     return ours;
 }
 
-static const char USAGE[] =
-    "usage: proteus evict --controller tcp://HOST:PORT [OPTIONS] NODE...\n\n"
-    "Tells a running job that these nodes are about to go. They leave as soon as others have taken over what they\n"
-    "did: nothing is lost, and nothing is done again. 'proteus status' shows the nodes' names.\n\n";
+static const char USAGE[] = "usage: proteus evict --controller tcp://HOST:PORT [OPTIONS] NODE...\n\n"
+                            "Tells a running job that these nodes are about to go. They leave as soon as\n"
+                            "others have taken over what they did: nothing is lost, and nothing is done\n"
+                            "again. 'proteus status' shows the nodes' names.";
 
 /* Parses "120s" or "120". */
 static int parse_notice(const char *text, uint32_t *notice_ms, struct error *error) {

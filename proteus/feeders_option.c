@@ -3,7 +3,7 @@
 
 #include "agileml/base/machine_processors.h"
 #include "agileml/wire/message.h"
-#include "workers/pool.h"
+#include "workers/process/pool.h"
 
 #include <errno.h>
 #include <stdbool.h>

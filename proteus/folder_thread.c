@@ -19,7 +19,7 @@ struct task_queue {
 
 struct folder_thread {
     pthread_t handle;
-    int event; /* readable when a task is through */
+    int event; /* readable when a task is done */
     void (*done)(void *context, struct folder_task *task);
     void *context;
 
@@ -66,7 +66,7 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-/* Calls `done` for the tasks that are through. */
+/* Calls `done` for finished tasks. */
 static void tasks_through(void *context) {
     struct folder_thread *thread = context;
     eventfd_t value;
@@ -82,7 +82,7 @@ static void tasks_through(void *context) {
     }
 }
 
-/* Starts the thread with all signals blocked, so that the loop gets them. */
+/* Starts the thread with all signals blocked, so that the loop receives them. */
 static int thread_start(struct folder_thread *thread) {
     sigset_t all, before;
     sigfillset(&all);
@@ -136,7 +136,7 @@ void folder_thread_close(struct folder_thread *thread) {
     pthread_mutex_unlock(&thread->lock);
     if (pthread_timedjoin_np(thread->handle, NULL, &until) != 0) {
         log_warn("the storage of checkpoints does not answer: what was left unfinished there stays");
-        return; /* the thread still uses its memory */
+        return; /* leaks it: the thread still uses its memory */
     }
     while ((task = queue_take(&thread->through)) != NULL) {
         folder_task_free(task);

@@ -6,13 +6,13 @@
 #include <stdio.h>
 
 enum {
-    FOLLOW_CONNECT_MS = 30 * 1000,   /* as long as nodes wait for a controller by default */
-    FOLLOW_PATIENCE_MS = 300 * 1000, /* for a controller that is started again, as nodes wait by default */
+    FOLLOW_CONNECT_MS = 30 * 1000,   /* by default nodes wait as long for a controller */
+    FOLLOW_PATIENCE_MS = 300 * 1000, /* patience with a controller that is restarted: by default nodes wait as long */
 };
 
 struct follow_call {
     bool heard;      /* the controller has answered */
-    bool leaving;    /* it said that the job has ended, and only waits until its report has been read */
+    bool leaving;    /* the job has ended; the controller only waits until its report has been read */
     json_t *summary; /* NULL until it comes */
 };
 
@@ -52,10 +52,10 @@ static int tell_end(void *context, struct error *error) {
     return answer_result(call->summary, error);
 }
 
-static const char USAGE[] =
-    "usage: proteus follow --controller tcp://HOST:PORT [OPTIONS]\n\n"
-    "Prints the report of a running job, lines of JSON: those that the controller still has, and the others as they\n"
-    "come, until the job ends. Exit status and error line are the job's.\n\n";
+static const char USAGE[] = "usage: proteus follow --controller tcp://HOST:PORT [OPTIONS]\n\n"
+                            "Prints the report of a running job, lines of JSON: those that the controller\n"
+                            "still has, and the others as they come, until the job ends. Exit status and\n"
+                            "error line are the job's.";
 
 int command_follow(int argc, char **argv) {
     struct follow_call follow = {0};

@@ -5,15 +5,15 @@
 
 enum {
     TREND_COUNT_MIN = 5,  /* changes before the trend is extrapolated */
-    TREND_WINDOW_MIN = 8, /* changes that count; more of a longer job: the last third */
+    TREND_WINDOW_MIN = 8, /* changes in the window; in a longer job the last third */
     TREND_WINDOW_SHARE = 3,
-    TREND_REACH = 10, /* the longest extrapolation, by the iterations seen */
+    TREND_REACH = 10, /* longest extrapolation, in multiples of the iterations seen */
 };
 
-#define PACE_SECONDS    10.0   /* what is older counts little */
-#define PACE_KEPT       0.8    /* the weight that an iteration keeps after the next one, however long that lasted */
-#define LEFT_MAX        3.15e7 /* a year: a longer forecast is none */
-#define CHANGE_LEAST    1e-3   /* of the tolerance: the least change that counts as one */
+#define PACE_SECONDS    10.0   /* older iterations count little */
+#define PACE_KEPT       0.8    /* least weight of an iteration after the next one, however long that takes */
+#define LEFT_MAX        3.15e7 /* a year: a longer forecast counts as unknown */
+#define CHANGE_LEAST    1e-3   /* least change that counts, in parts of the tolerance */
 #define OBJECTIVE_LEAST 1e-300
 
 void forecast_begin(struct forecast *forecast) {
@@ -36,12 +36,12 @@ void forecast_terms(struct forecast *forecast, const json_t *line) {
 
 static void take_pace(struct forecast_pace *pace, double iterations, double seconds) {
     double kept = fmin(exp(-seconds / PACE_SECONDS), 1);
-    kept = fmax(kept, pow(PACE_KEPT, iterations)); /* of long iterations a few count */
+    kept = fmax(kept, pow(PACE_KEPT, iterations)); /* so that several iterations count even if they are long */
     pace->seconds = pace->seconds * kept + seconds;
     pace->iterations = pace->iterations * kept + iterations;
 }
 
-/* Moves the sums' origin by `iterations` and adds a change there. */
+/* Moves the origin of the sums by `iterations`, and adds a change there. */
 static void add_change(struct forecast_trend *trend, double iterations, double change) {
     double window = fmax(TREND_WINDOW_MIN, trend->count / TREND_WINDOW_SHARE);
     double kept = 1 - 1 / window;
@@ -80,7 +80,7 @@ void forecast_take(struct forecast *forecast, double iteration, double seconds, 
 
 /* ---- What is left ---- */
 
-/* Returns how many iterations the objective needs to be calm for long enough; NaN: not known. */
+/* Returns the number of iterations until the objective has been calm for long enough; NaN: unknown. */
 static double iterations_to_calm(const struct forecast *forecast) {
     const struct forecast_trend *trend = &forecast->trend;
     double determinant = trend->weight * trend->xx - trend->x * trend->x;
@@ -98,7 +98,7 @@ static double iterations_to_calm(const struct forecast *forecast) {
     return falls ? fmax(iterations, 0) + calm * trend->interval : NAN;
 }
 
-/* Replaces *left by a criterion that is met earlier. */
+/* Replaces *left by this criterion if it is met earlier. */
 static void consider(struct forecast_left *left, double seconds, double share, bool estimated) {
     seconds = fmax(seconds, 0);
     if (seconds <= LEFT_MAX && !(left->seconds <= seconds)) {

@@ -1,10 +1,9 @@
 /* See job_options.h. */
 #include "proteus/job_options.h"
 
-#include "agileml/control/controller.h"
+#include "agileml/control/state/controller.h"
 #include "proteus/balance_option.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,65 +18,64 @@ struct job_options job_options_defaults(void) {
                                 .replacements = JOB_REPLACEMENTS_DEFAULT};
 }
 
-void job_options_table(struct job_options *options, const struct aml_option *own,
-                       struct aml_option table[JOB_OPTIONS_ENTRIES]) {
-    const struct aml_option shared[JOB_OPTIONS_ENTRIES - JOB_OPTIONS_OWN_MAX] = {
-        {"reliable", "N", AML_OPTION_INTEGER, &options->reliable, 0, WIRE_NODES_MAX, "reliable nodes"},
-        {"transient", "N", AML_OPTION_INTEGER, &options->transient, 0, WIRE_NODES_MAX, "transient nodes"},
+void job_options_table(struct job_options *options, struct aml_option table[JOB_OPTIONS_ENTRIES]) {
+    const struct aml_option all[JOB_OPTIONS_ENTRIES] = {
+        {"reliable", "N", AML_OPTION_INTEGER, &options->reliable, 0, WIRE_NODES_MAX,
+         "nodes on machines that stay, to begin with"},
+        {"transient", "N", AML_OPTION_INTEGER, &options->transient, 0, WIRE_NODES_MAX,
+         "nodes on machines that may be taken away, to begin with"},
+        {"checkpoint", "DIR", AML_OPTION_STRING, &options->checkpoint, 0, 0,
+         "write checkpoints into DIR, a folder or s3://BUCKET/PREFIX"},
+        {"resume", "DIR", AML_OPTION_STRING, &options->resume, 0, 0, "go on from the newest checkpoint in DIR"},
+        {"report", "FILE", AML_OPTION_STRING, &options->report, 0, 0,
+         "write the job's events and metrics to FILE, as lines of JSON; earlier contents are replaced"},
+        {"progress", "MODE", AML_OPTION_STRING, &options->progress, 0, 0,
+         "line (a live line), plain, json (the report's lines), none, or auto: line on a terminal, else plain"},
+        OPTIONS_TOPIC("job", "checkpoints, partitions"),
+        {"checkpoint-every", "N", AML_OPTION_INTEGER, &options->checkpoint_every, 0, 1e9,
+         "iterations between checkpoints; 0: 5"},
+        {"checkpoint-at-end", NULL, AML_OPTION_FLAG, &options->checkpoint_at_end, 0, 0,
+         "also write a checkpoint of the job's last clock, as --checkpoint does by itself"},
+        {"no-checkpoint-at-end", NULL, AML_OPTION_FLAG, &options->no_checkpoint_at_end, 0, 0,
+         "write no checkpoint of the job's last clock"},
         {"partitions", "N", AML_OPTION_INTEGER, &options->partitions, 0, WIRE_PARTITIONS_MAX,
          "partitions of the tables; 0: 8, or half as many as nodes if that is more"},
+        OPTIONS_TOPIC("uneven", "slow machines"),
+        {"balance", "HOW", AML_OPTION_STRING, &options->balance, 0, 0,
+         "none; shares of the data by measured speeds; nd: as shares, and lasting stragglers are replaced; dd: as "
+         "shares, changed sooner, for machines that are the job's own; or FILE.so, a policy of yours. Not given: nd "
+         "where proteus run starts the nodes, else shares"},
+        {"replacements", "N", AML_OPTION_INTEGER, &options->replacements, 0, WIRE_NODES_MAX,
+         "nodes that a policy may have replaced, one after the other"},
+        {"window-short", "SECONDS", AML_OPTION_REAL, &options->window_short, 0.1, 86400,
+         "over which a node's present speed is measured"},
+        {"window-long", "SECONDS", AML_OPTION_REAL, &options->window_long, 0.1, 86400,
+         "over which a node's lasting speed is measured"},
+        OPTIONS_TOPIC("elastic", "stages, failures"),
         {"stage", "STAGE", AML_OPTION_STRING, &options->stage, 0, 0,
          "who serves the tables: 1, 2, 3, transient (all nodes, each part of the tables on two), auto (as the cluster "
-         "asks "
-         "for), or traditional (all nodes, not elastic)"},
+         "asks for), or traditional (all nodes, not elastic)"},
         {"threshold-2", "X", AML_OPTION_REAL, &options->threshold_2, 0, WIRE_NODES_MAX,
          "stage 2 above X transient nodes per reliable one; 0: learned"},
         {"threshold-3", "X", AML_OPTION_REAL, &options->threshold_3, 0, WIRE_NODES_MAX,
          "stage 3 above X transient nodes per reliable one; 0: learned"},
         {"commit-every", "N", AML_OPTION_INTEGER, &options->commit_every, 0, WIRE_COMMIT_EVERY_MAX,
          "clocks between updates of the backups; 0: chosen"},
-        {"checkpoint", "DIR", AML_OPTION_STRING, &options->checkpoint, 0, 0, "write checkpoints into DIR"},
-        {"checkpoint-every", "N", AML_OPTION_INTEGER, &options->checkpoint_every, 0, 1e9,
-         "iterations between checkpoints; 0: 5"},
-        {"checkpoint-at-end", NULL, AML_OPTION_FLAG, &options->checkpoint_at_end, 0, 0,
-         "also write a checkpoint of the job's last clock: the default with --checkpoint"},
-        {"no-checkpoint-at-end", NULL, AML_OPTION_FLAG, &options->no_checkpoint_at_end, 0, 0,
-         "write no checkpoint of the job's last clock"},
-        {"resume", "DIR", AML_OPTION_STRING, &options->resume, 0, 0, "go on from the newest checkpoint in DIR"},
         {"failure-timeout", "SECONDS", AML_OPTION_REAL, &options->failure_timeout, JOB_FAILURE_TIMEOUT_MIN, 86400,
-         "silence after which a node has failed"},
+         "silence after which a node has failed; at least 0.5, over networks that lose packets better 2"},
         {"probe", "MS", AML_OPTION_INTEGER, &options->probe, 0, JOB_PROBE_MAX_MS,
          "nodes ask one another every MS milliseconds whether they live, and one that is silent for some 5 of them has "
          "failed; 0: only --failure-timeout counts"},
         {"answer-timeout", "SECONDS", AML_OPTION_REAL, &options->answer_timeout, 0, 7 * 86400,
          "a node that is heard, but owes an answer for so long, has failed; 0: 3 times --failure-timeout, at least 5"},
-        {"balance", "HOW", AML_OPTION_STRING, &options->balance, 0, 0,
-         "what to do about uneven machines: none, shares (of the data, by measured speeds), nd (as shares, and lasting "
-         "stragglers are replaced), dd (as shares, changed sooner, for machines that are the job's own), or FILE.so, a "
-         "policy of yours; not given: nd where proteus run starts the nodes, otherwise shares"},
-        {"replacements", "N", AML_OPTION_INTEGER, &options->replacements, 0, WIRE_NODES_MAX,
-         "nodes that a policy may have replaced, one after the other"},
-        {"window-short", "SECONDS", AML_OPTION_REAL, &options->window_short, 0.1, 86400,
-         "the time over which a node's present speed is measured"},
-        {"window-long", "SECONDS", AML_OPTION_REAL, &options->window_long, 0.1, 86400,
-         "the time over which a node's lasting speed is measured"},
+        OPTIONS_TOPIC("network", "addresses, keys"),
         {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
         {"insecure", NULL, AML_OPTION_FLAG, &options->insecure, 0, 0, "allow other machines without a key"},
-        {"report", "FILE", AML_OPTION_STRING, &options->report, 0, 0,
-         "write the job's events and metrics to FILE, as lines of JSON"},
-        {"progress", "MODE", AML_OPTION_STRING, &options->progress, 0, 0,
-         "line (a live line), plain, json (the report's lines), none, or auto: line on a terminal, else plain"},
         WEB_OPTIONS(options->http),
         LOG_OPTIONS(options->log),
-        {"help", NULL, AML_OPTION_FLAG, &options->help, 0, 0, "this text"},
         {0},
     };
-    size_t count = 0;
-    for (; own[count].name != NULL; count++) {
-        assert(count < JOB_OPTIONS_OWN_MAX);
-        table[count] = own[count];
-    }
-    memcpy(table + count, shared, sizeof shared);
+    memcpy(table, all, sizeof all);
 }
 
 static int parse_stage(const char *text, enum stage *stage, struct error *error) {

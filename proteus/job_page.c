@@ -2,7 +2,7 @@
 #include "proteus/job_page.h"
 
 #include "agileml/base/memory.h"
-#include "agileml/control/report.h"
+#include "agileml/control/state/report.h"
 #include "agileml/wire/records.h"
 
 #include <errno.h>
@@ -112,7 +112,7 @@ static void carry_out(struct job_page *page, const struct web_action *action) {
     }
 }
 
-/* What the server asks for; called when it has woken this thread, and after each callback. */
+/* Answers the server's requests. Called when the server has woken this thread, and after each callback. */
 static void serve(struct job_page *page) {
     struct web_action action;
     while (web_take_action(page->web, &action)) {
@@ -137,10 +137,10 @@ static void woken(void *context) {
 static void wake(void *context) {
     const struct job_page *page = context;
     const uint64_t one = 1;
-    (void)!write(page->wake_fd, &one, sizeof one); /* fails only if it is awake already */
+    (void)!write(page->wake_fd, &one, sizeof one); /* fails only if a wake-up is already pending */
 }
 
-/* Hands over the report's lines that the server lacks. */
+/* Passes on the lines of the report that the server lacks. */
 static void fill(void *context, struct web *web) {
     struct job_page *page = context;
     const struct controller *controller = page->controller;
@@ -176,7 +176,7 @@ int job_page_open(struct job_page *page, struct net_io *io, struct web_options o
         if (size >= (int)sizeof history) {
             return error_set(error, AML_EINPUT, "--store %.200s: the path is too long", store);
         }
-        if (page->controller->report.count == 0 && unlink(history) != 0 && errno != ENOENT) { /* of an earlier job */
+        if (page->controller->report.count == 0 && unlink(history) != 0 && errno != ENOENT) { /* from an earlier job */
             return error_set(error, AML_EINPUT, "can't remove %.200s: %s", history, strerror(errno));
         }
         options.history = history;
@@ -184,7 +184,7 @@ int job_page_open(struct job_page *page, struct net_io *io, struct web_options o
     options.fill = fill;
     options.wake = wake;
     options.context = page;
-    page->lines = page->controller->report.first; /* also those of the history's file: streams may lack them */
+    page->lines = page->controller->report.first; /* includes the lines in the history's file: streams may lack them */
     page->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (page->wake_fd < 0 || net_io_watch(io, page->wake_fd, woken, page) != 0) {
         return error_set(error, AML_EFAIL, "can't wait for the page's server");

@@ -3,10 +3,10 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/options.h"
 #include "agileml/base/process.h"
+#include "agileml/base/signals.h"
 #include "proteus/app.h"
 #include "proteus/command.h"
 #include "proteus/feeders_option.h"
-#include "proteus/signals.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -34,7 +34,7 @@ struct join {
     struct process *nodes;
     unsigned node_count;
     int signal_fd;
-    bool interrupted; /* by Ctrl-C */
+    bool interrupted; /* Ctrl-C was pressed */
 };
 
 /* ---- Processes ---- */
@@ -49,7 +49,8 @@ static int start_app(const struct join *join, struct process *process, bool chec
     arguments_add(&arguments, "--tier=%s", options->tier);
     if (options->threads > 0) {
         arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
-    } else if (strcmp(options->tier, tier_name(TIER_FEEDER)) == 0) { /* all on this machine share its processors */
+        /* all feeders on this machine share its processors */
+    } else if (strcmp(options->tier, tier_name(TIER_FEEDER)) == 0) {
         int64_t each = feeders_option_threads(0, 0, options->count) / options->count;
         arguments_add(&arguments, "--threads-max=%lld", (long long)(each > 0 ? each : 1));
     }
@@ -57,7 +58,7 @@ static int start_app(const struct join *join, struct process *process, bool chec
     if (options->advertise != NULL) {
         arguments_add(&arguments, "--advertise=%s", options->advertise);
     }
-    if (!check) { /* a name that neither `proteus run` nor the controller nor another machine chooses */
+    if (!check) { /* unlike names chosen by `proteus run`, the controller or other machines */
         char host[HOST_NAME_MAX + 1] = "";
         gethostname(host, sizeof host - 1);
         arguments_add(&arguments, "--name=%.12s-%d-%u", host, (int)getpid(), (unsigned)(process - join->nodes) + 1);
@@ -91,8 +92,8 @@ static bool any_runs(const struct join *join) {
     return false;
 }
 
-/* SIGTERM means that the machine is about to go: the nodes leave in time. At Ctrl-C they end at once, and a second
- * Ctrl-C kills them. */
+/* SIGTERM means that the machine is about to go: the nodes leave in time. At Ctrl-C they end at once; a second Ctrl-C
+ * kills them. */
 static void take_signal(struct join *join, int number) {
     if (number == SIGTERM) {
         signal_nodes(join, SIGTERM);
@@ -122,15 +123,13 @@ static int wait_for_nodes(struct join *join, struct error *error) {
 
 /* ---- Life cycle ---- */
 
-/* Has the app check its options and files once, before nodes join. Returns 0, or the app's exit status. */
+/* Has the app check its options and files once, before nodes join. Returns 0 or the app's exit status. */
 static int check_app(struct join *join, struct error *error) {
     struct process check;
     join->nodes = &check;
     int result = start_app(join, &check, true, error);
     join->node_count = result == 0 ? 1 : 0;
-    if (result == 0) {
-        result = wait_for_nodes(join, error);
-    }
+    result = result == 0 ? wait_for_nodes(join, error) : result;
     join->nodes = NULL;
     join->node_count = 0;
     if (result != 0) {
@@ -157,7 +156,7 @@ static int start_nodes(struct join *join, struct error *error) {
     return 0;
 }
 
-/* Returns the worst exit status. A node with an exit status has printed why it ended. */
+/* Returns the worst exit status. A node that exits with a status has printed the reason. */
 static int nodes_status(const struct join *join, struct error *error) {
     int status = 0;
     for (unsigned n = 0; n < join->node_count; n++) {
@@ -199,13 +198,10 @@ static int run_join(const struct join_options *options, struct error *error) {
 
 /* ---- The command line ---- */
 
-static void print_help(const struct aml_option *table) {
-    printf(
-        "usage: proteus join --controller tcp://HOST:PORT [OPTIONS] -- APP [ARGUMENTS]\n\n"
-        "Starts nodes on this machine that join a running job, whose app and arguments these are, and waits for them.\n"
-        "SIGTERM has them leave in time, Ctrl-C ends them at once.\n\n");
-    options_help(stdout, table);
-}
+static const char USAGE[] = "usage: proteus join --controller tcp://HOST:PORT [OPTIONS] -- APP [ARGUMENTS]\n\n"
+                            "Starts nodes on this machine that join a running job, whose app and arguments\n"
+                            "these are, and waits for them. SIGTERM has them leave in time, Ctrl-C ends them\n"
+                            "at once.";
 
 static int check_options(struct join_options *options, int operand, int argc, char **argv, struct error *error) {
     struct endpoint endpoint;
@@ -217,9 +213,7 @@ static int check_options(struct join_options *options, int operand, int argc, ch
         return error_set(error, AML_EINPUT, "--tier: expected " TIER_NAMES ", got '%.100s'", options->tier);
     }
     int result = endpoint_parse(&endpoint, options->controller, false, error);
-    if (result == 0) {
-        result = app_check_host(options->host, options->key, options->insecure, error);
-    }
+    result = result == 0 ? app_check_host(options->host, options->key, options->insecure, error) : result;
     return result == 0 ? app_find(&options->app, "join", operand, argc, argv, error) : result;
 }
 
@@ -246,12 +240,10 @@ int command_join(int argc, char **argv) {
     int operand;
     int result = options_parse(tables, 1, argc, argv, &operand, &error);
     if (result == 0 && options.help) {
-        print_help(table);
+        options_write_help(stdout, USAGE, tables, 1, NULL, &error);
         return 0;
     }
-    if (result == 0) {
-        result = check_options(&options, operand, argc, argv, &error);
-    }
+    result = result == 0 ? check_options(&options, operand, argc, argv, &error) : result;
     int status = result == 0 ? run_join(&options, &error) : error_exit_status(result);
     if (error.code != 0) {
         log_error("%s", error.text);

@@ -1,11 +1,10 @@
-/* proteus keygen: makes a job's key file, and tokens from it. */
+/* proteus keygen: makes a job's key file, and tokens from a key file. */
 #include "agileml/base/log.h"
 #include "agileml/base/options.h"
 #include "agileml/net/key.h"
 #include "agileml/wire/message.h"
 #include "proteus/command.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,15 +18,15 @@ struct keygen {
     int64_t nodes;
 };
 
-static const char USAGE[] =
-    "usage: proteus keygen [FILE]\n"
-    "       proteus keygen --role ROLE --key JOB.KEY [--lifetime TIME] [--nodes N] [--tier TIER] FILE\n\n"
-    "Writes a new key to FILE (default: job.key), mode 0600. Connections of a job with a key are encrypted. The key\n"
-    "gives every right in the job; the controller needs it. With --role it writes a token instead, which gives a part\n"
-    "of these rights and is used in the same way, by --key FILE:\n"
-    "  node      may join, read and change the job's parameters, and leave\n"
-    "  operator  may look at the job, evict nodes, have checkpoints written, and stop the job\n"
-    "  observer  may look at the job: proteus status\n\n";
+static const char USAGE[] = "usage: proteus keygen [FILE]\n"
+                            "       proteus keygen --role ROLE --key JOB.KEY [OPTIONS] FILE\n\n"
+                            "Writes a new key to FILE (default: job.key), mode 0600. Connections of a job\n"
+                            "with a key are encrypted. The key gives every right in the job; the controller\n"
+                            "needs it. With --role it writes a token instead, which gives a part of these\n"
+                            "rights and is used in the same way, by --key FILE:\n"
+                            "  node      may join, read and change the job's parameters, and leave\n"
+                            "  operator  may look at the job, evict nodes, write checkpoints, stop the job\n"
+                            "  observer  may look at the job: proteus status";
 
 static unsigned role_of(const char *name) {
     return strcmp(name, "node") == 0       ? ROLE_NODE
@@ -41,7 +40,7 @@ static unsigned tier_of(const char *name) {
     return tier_of_name(name, &tier) ? 1U << tier : 0;
 }
 
-/* Returns the seconds of a time such as 90m, 12h or 7d; 0: malformed. */
+/* Returns the seconds of a lifetime such as 90m, 12h or 7d; 0: malformed. */
 static uint64_t lifetime_of(const char *text) {
     static const struct {
         char unit;
@@ -126,8 +125,7 @@ int command_keygen(int argc, char **argv) {
     int operand;
     int result = options_parse_mixed(tables, 1, argc, argv, &operand, &error);
     if (result == 0 && keygen.help) {
-        fputs(USAGE, stdout);
-        options_help(stdout, table);
+        options_write_help(stdout, USAGE, tables, 1, NULL, &error);
         return 0;
     }
     const char *path = operand < argc ? argv[operand] : NULL;

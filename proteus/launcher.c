@@ -1,28 +1,16 @@
-/* See launcher.h. One loop, with all state in struct launcher, reacts to signals (SIGCHLD for a child's end), to the
- * controller's messages and to the timer. */
+/* See launcher.h. One loop reacts to signals (SIGCHLD at a child's end), to the controller's messages and to the timer.
+ * All state is in struct launcher. */
 #include "proteus/launcher_private.h"
 
 #include "agileml/base/log.h"
-#include "agileml/base/memory.h"
-#include "proteus/signals.h"
+#include "agileml/base/signals.h"
 
-#include <math.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-uint64_t launcher_now(const struct launcher *launcher) {
-    struct io *io = net_io_of(launcher->io);
-    return io->now_us(io);
-}
-
-uint64_t launcher_after(const struct launcher *launcher, unsigned ms) {
-    return launcher_now(launcher) + ms * UINT64_C(1000);
-}
 
 /* ---- All children ---- */
 
@@ -51,37 +39,7 @@ static bool any_dumps_core(const struct launcher *launcher) {
     return any;
 }
 
-void launcher_kill_all(struct launcher *launcher) {
-    launcher->phase = LAUNCHER_END;
-    launcher->start_us = launcher->kill_us = 0;
-    launcher_signal_all(launcher, SIGKILL);
-}
-
-void launcher_fail(struct launcher *launcher, int code, const char *format, ...) {
-    char text[ERROR_TEXT_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    error_set(&launcher->error, code, "%s", text);
-    launcher_kill_all(launcher);
-}
-
-void launcher_stop(struct launcher *launcher, int code, const char *text) {
-    launcher->stop.code = code;
-    snprintf(launcher->stop.text, sizeof launcher->stop.text, "%s", text);
-    launcher->start_us = 0;
-    launcher->kill_us = launcher_after(launcher, LAUNCHER_STOP_WAIT_MS);
-    launcher_remind(launcher);
-}
-
 /* ---- Starting ---- */
-
-double launcher_start_timeout(const struct launcher *launcher) {
-    double shortest = launcher->market != NULL ? LAUNCHER_MARKET_START_S : LAUNCHER_START_MIN_S;
-    double least = fmax(launcher->options->job->failure_timeout, shortest);
-    return least + (double)launcher->first_nodes / LAUNCHER_STARTS_PER_S;
-}
 
 static void start_check(struct launcher *launcher) {
     const struct launcher_options *options = launcher->options;
@@ -96,13 +54,29 @@ static void start_check(struct launcher *launcher) {
     arguments_close(&arguments);
 }
 
-void launcher_add_net_arguments(const struct launcher *launcher, struct arguments *arguments) {
-    if (launcher->options->job->key != NULL) {
-        arguments_add(arguments, "--key=%s", launcher->options->job->key);
+/* Starts the job: the controller listens now. */
+static void start_job(struct launcher *launcher) {
+    const struct job_options *job = launcher->options->job;
+    if (net_io_connect(launcher->io, ACTOR_CONTROLLER, launcher->endpoint, &launcher->error) != 0) {
+        launcher_kill_all(launcher);
+        return;
     }
-    if (launcher->options->job->insecure) {
-        arguments_add(arguments, "--insecure");
+    log_info("controller at %s", launcher->endpoint);
+    progress_note(launcher->progress, "controller at %s", launcher->endpoint);
+    if (launcher->page[0] != '\0') {
+        log_info("page at %s", launcher->page);
+        progress_note(launcher->progress, "page at %s", launcher->page);
     }
+    launcher_set_phase(launcher, LAUNCHER_JOB);
+    observer_ask_lines(&launcher->observer);
+    if (launcher->market != NULL) {
+        launcher_market_buy(launcher);
+        return;
+    }
+    launcher->start_us = launcher_now(launcher) + (uint64_t)(launcher_start_timeout(launcher) * 1e6);
+    launcher_add_nodes(launcher, TIER_RELIABLE, (unsigned)job->reliable);
+    launcher_add_nodes(launcher, TIER_TRANSIENT, (unsigned)job->transient);
+    launcher_add_nodes(launcher, TIER_FEEDER, (unsigned)launcher->options->feeders);
 }
 
 /* ---- Children that end ---- */
@@ -114,7 +88,7 @@ static void check_ended(struct launcher *launcher) {
         return;
     }
     if (process_succeeded(&launcher->check)) {
-        launcher->phase = LAUNCHER_START;
+        launcher_set_phase(launcher, LAUNCHER_START);
         if (run_folder_make(&launcher->folder, &launcher->error) != 0) {
             launcher_kill_all(launcher);
         } else if (launcher->market != NULL) {
@@ -123,8 +97,8 @@ static void check_ended(struct launcher *launcher) {
             launcher_start_controller(launcher);
         }
     } else if (WIFEXITED(launcher->check.status)) {
-        launcher->status = WEXITSTATUS(launcher->check.status); /* the app has printed why */
-        launcher->phase = LAUNCHER_END;
+        launcher->status = WEXITSTATUS(launcher->check.status); /* the app has printed the reason */
+        launcher_set_phase(launcher, LAUNCHER_END);
     } else {
         launcher_fail(launcher, AML_EFAIL, "'%.200s --check' %s", launcher->options->app->arguments[0], end);
     }
@@ -139,6 +113,38 @@ static void launcher_reap(struct launcher *launcher) {
     if (process_ended(&launcher->controller.process)) {
         launcher_controller_ended(launcher);
     }
+}
+
+/* ---- The end of each step ---- */
+
+/* Called at the end of each callback: consumes its verdicts, carries out due events, checks for the end, sets the
+ * timer. */
+static void launcher_settle(struct launcher *launcher) {
+    if (launcher->phase == LAUNCHER_START && launcher->controller.is_ready) {
+        start_job(launcher);
+    }
+    uint64_t events_us = launcher_run_events(launcher);
+    uint64_t nodes_us = launcher_watch_nodes(launcher);
+    struct launcher_verdicts verdicts = launcher->verdicts;
+    launcher->verdicts = (struct launcher_verdicts){0};
+    if (verdicts.stop) {
+        launcher_remind(launcher);
+    }
+    if (verdicts.kill) {
+        launcher_signal_all(launcher, SIGKILL);
+    }
+    const uint64_t times[] = {launcher->start_us, launcher->silence_us,         launcher->kill_us, events_us,
+                              nodes_us,           launcher_market_due(launcher)};
+    /* missing lines are requested at this time, however many other messages arrive */
+    uint64_t next_us = launcher->controller.observe_us;
+    for (size_t t = 0; t < sizeof times / sizeof *times; t++) {
+        next_us = times[t] != 0 && times[t] < next_us ? times[t] : next_us;
+    }
+    if (launcher->phase == LAUNCHER_END && !launcher_any_runs(launcher)) {
+        net_io_stop(launcher->io);
+    }
+    struct io *io = net_io_of(launcher->io);
+    io->set_timer(io, next_us);
 }
 
 /* ---- Signals ---- */
@@ -156,7 +162,7 @@ static void launcher_interrupt(struct launcher *launcher, int number) {
     }
 }
 
-/* Ctrl-Z stops all processes of the job. All times that are due move by the length of the stop. */
+/* Ctrl-Z stops all processes of the job. Then postpones all deadlines by the length of the stop. */
 static void launcher_suspend(struct launcher *launcher) {
     uint64_t *const times[] = {&launcher->start_us, &launcher->silence_us, &launcher->kill_us};
     uint64_t began_us = launcher_now(launcher);
@@ -195,23 +201,9 @@ static bool is_due(const struct launcher *launcher, uint64_t at_us) {
     return at_us != 0 && launcher_now(launcher) >= at_us;
 }
 
-void launcher_settle(struct launcher *launcher) {
-    uint64_t events_us = launcher_run_events(launcher);
-    const uint64_t times[] = {launcher->start_us, launcher->silence_us,           launcher->kill_us,
-                              events_us,          launcher_watch_nodes(launcher), launcher_market_due(launcher)};
-    uint64_t next_us = launcher_after(launcher, LAUNCHER_OBSERVE_MS);
-    for (size_t t = 0; t < sizeof times / sizeof *times; t++) {
-        next_us = times[t] != 0 && times[t] < next_us ? times[t] : next_us;
-    }
-    if (launcher->phase == LAUNCHER_END && !launcher_any_runs(launcher)) {
-        net_io_stop(launcher->io);
-    }
-    struct io *io = net_io_of(launcher->io);
-    io->set_timer(io, next_us);
-}
-
 static void launcher_timer(void *self) {
     struct launcher *launcher = self;
+    launcher->controller.observe_us = launcher_after(launcher, LAUNCHER_OBSERVE_MS);
     if (is_due(launcher, launcher->start_us) && !launcher_wait_for_missing(launcher)) {
         launcher_stop_for_missing(launcher);
     }
@@ -236,6 +228,12 @@ static void launcher_timer(void *self) {
 
 /* ---- Life cycle ---- */
 
+static void receive(void *self, actor_id from, struct message *message) {
+    struct launcher *launcher = self;
+    launcher_receive(launcher, from, message);
+    launcher_settle(launcher);
+}
+
 static void launcher_refused(void *self, const char *endpoint, const char *why) {
     struct launcher *launcher = self;
     launcher_fail(launcher, AML_EFAIL, "the controller at %s: %s", endpoint, why);
@@ -252,7 +250,7 @@ static int launcher_open(struct launcher *launcher, struct error *error) {
     static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP, 0};
     const struct net_io_options io_options = {
         .self = net_observer_id(),
-        .actor = {.receive = launcher_receive, .timer = launcher_timer, .self = launcher},
+        .actor = {.receive = receive, .timer = launcher_timer, .self = launcher},
         .refused = launcher_refused,
         .warning = launcher_warning,
     };
@@ -261,9 +259,7 @@ static int launcher_open(struct launcher *launcher, struct error *error) {
         const struct job_options *job = launcher->options->job;
         result = net_open_by_file(&launcher->net, job->key, (struct net_options){.insecure = job->insecure}, error);
     }
-    if (result == 0) {
-        result = net_io_open(&launcher->io, launcher->net, &io_options, error);
-    }
+    result = result == 0 ? net_io_open(&launcher->io, launcher->net, &io_options, error) : result;
     if (result == 0) {
         observer_open(&launcher->observer, net_io_of(launcher->io), 0);
     }
@@ -291,7 +287,7 @@ static void launcher_close(struct launcher *launcher) {
     free(launcher->nodes);
 }
 
-/* Returns the exit status, when all processes have ended. */
+/* Returns the exit status once all processes have ended. */
 static int launcher_verdict(struct launcher *launcher) {
     char text[LAUNCHER_NODES_TEXT];
     if (launcher->status == 0 && launcher->error.code == 0 && launcher_describe_unwell(launcher, text, sizeof text)) {
@@ -321,6 +317,7 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
     if (launcher_open(&launcher, &launcher.error) == 0) {
         start_check(&launcher);
         if (launcher_any_runs(&launcher)) {
+            launcher.controller.observe_us = launcher_after(&launcher, LAUNCHER_OBSERVE_MS);
             launcher_settle(&launcher);
             net_io_run(launcher.io, &launcher.error);
         }
@@ -331,8 +328,8 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
         launcher_write_summary(&launcher, status);
     }
     progress_clear(progress);
-    if (status == 0) { /* of a failed job only the failure is told */
-        launcher_visit_missed(&launcher, warn_of_missed_event, NULL);
+    if (status == 0) { /* a failed job reports only its failure */
+        events_visit_missed(events, warn_of_missed_event, NULL);
     }
     launcher_close(&launcher);
     *error = launcher.error;

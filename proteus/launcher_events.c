@@ -4,12 +4,11 @@
 #include "agileml/base/memory.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- Nodes ---- */
 
-/* Selects the running nodes of an event, and returns their number. Of a tier selects the nodes that were started
+/* Selects the running nodes of an event, and returns their number. For a tier, selects the nodes that were started
  * last. */
 static unsigned select_nodes(const struct launcher *launcher, const struct event *event, unsigned *selected) {
     unsigned count = 0;
@@ -32,7 +31,7 @@ static unsigned select_nodes(const struct launcher *launcher, const struct event
     return count;
 }
 
-/* A node that has not joined yet gets its notice when it does: see launcher_node_joined. */
+/* A node that has not joined yet gets its notice when it joins: see launcher_node_joined. */
 static void evict_nodes(struct launcher *launcher, const unsigned *nodes, unsigned count, double notice) {
     unsigned *members = memory_zeroed(count + 1, sizeof *members);
     unsigned member_count = 0;
@@ -50,7 +49,7 @@ static void evict_nodes(struct launcher *launcher, const unsigned *nodes, unsign
     free(members);
 }
 
-/* Whose process is killed is missed by the controller alone, as if its machine were gone: nobody tells it. */
+/* A killed node is not reported to the controller, which must notice the loss itself, as if the machine were gone. */
 static void signal_node(const struct launcher *launcher, struct launched_node *node, enum event_action action) {
     if (action == EVENT_KILL) {
         node->excused = launcher->elastic;
@@ -91,23 +90,13 @@ static void to_controller(struct launcher *launcher, const struct event *event) 
                                                                                  : SIGCONT);
 }
 
-bool launcher_events_start_controller(const struct launcher *launcher) {
-    for (size_t e = 0; e < launcher->events->count; e++) {
-        const struct event *event = &launcher->events->list[e];
-        if (event->action == EVENT_START && !event->done) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- When ---- */
 
-/* Returns when the event is due; 0: now; UINT64_MAX: not known yet. While no controller counts iterations, each is
- * taken to last as long as the last one. */
+/* Returns when the event is due; 0: now; UINT64_MAX: unknown. While there is no controller to count iterations, assumes
+ * that each iteration takes as long as the last. */
 static uint64_t event_due_us(const struct launcher *launcher, const struct event *event) {
     if (event->action == EVENT_START && launcher->controller.killed && launcher->controller.process.running) {
-        return UINT64_MAX; /* the killed process has not ended yet: one line may make both events due */
+        return UINT64_MAX; /* the killed process has not ended yet: "kill" and "start" may be due at once */
     }
     if (event->by_seconds) {
         return launcher->training.began_us == 0 ? UINT64_MAX
@@ -128,18 +117,6 @@ static void carry_out(struct launcher *launcher, const struct event *event) {
         to_controller(launcher, event);
     } else {
         to_nodes(launcher, event);
-    }
-}
-
-void launcher_visit_missed(const struct launcher *launcher, void (*visit)(void *context, const char *event),
-                           void *context) {
-    for (size_t e = 0; e < launcher->events->count; e++) {
-        const struct event *event = &launcher->events->list[e];
-        char text[EVENTS_LINE_MAX + PATH_MAX];
-        if (!event->done) {
-            snprintf(text, sizeof text, "%s:%u: %s", launcher->events->path, event->line, event->text);
-            visit(context, text);
-        }
     }
 }
 

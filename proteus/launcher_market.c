@@ -1,5 +1,5 @@
-/* The launcher's market: spotmarket, whose machines run the nodes, and bidbrain, which buys them. bidbrain is started
- * again when it is killed; without spotmarket there are no machines, and the job ends. */
+/* The launcher's market: spotmarket, whose machines run the nodes, and bidbrain, which buys them. A killed bidbrain is
+ * restarted. Without spotmarket there are no machines, and the job ends. */
 #include "proteus/launcher_private.h"
 
 #include "agileml/base/clock.h"
@@ -23,13 +23,13 @@
 
 enum {
     BILL_TIMEOUT_MS = 5000,
-    BURY_WAIT_MS = 3000, /* for machines whose cloud is gone to be gone too */
+    BURY_WAIT_MS = 3000, /* wait after the cloud's end, for its machines to end, too */
     BURY_LOOK_MS = 10,
-    WORDS_MAX = 300, /* bytes of a program's last line in a message */
+    WORDS_MAX = 300, /* most bytes of a program's last line in a message */
     AUTHORIZATION_MAX = 128,
 };
 
-/* A program of the market. Its output goes to FOLDER/NAME.log; the last line may say why it has ended. */
+/* A program of the market. Its output goes to FOLDER/NAME.log. The last line may give the reason of its end. */
 struct market_program {
     const char *name;
     struct process process;
@@ -41,16 +41,17 @@ struct market_program {
 struct launcher_market {
     const struct marketplace *place;
     struct market_program cloud, buyer; /* spotmarket, bidbrain */
-    struct child_lines ready;           /* on which the cloud says its address */
-    char url[CHILD_LINE_MAX];           /* empty: not known yet */
+    struct child_lines ready;           /* pipe for the cloud's address */
+    char url[CHILD_LINE_MAX];           /* empty: unknown */
     char folder[PATH_MAX];              /* empty: not made */
-    unsigned restarts;                  /* of the buyer */
+    unsigned restarts;                  /* restarts of the buyer */
     bool finishing;                     /* the job is over */
     struct http *http;
     struct http_call *bill_call; /* NULL: none is under way */
-    json_t *summary;             /* of the job, kept back; NULL: it has not come, or was shown */
-    json_t *bill;                /* the report's line; NULL: not there */
-    pid_t *strangers;            /* children from before: a shell's that has become us. They are not ours to end */
+    json_t *summary;             /* summary of the job, held back for the bill; NULL: not here yet, or already shown */
+    json_t *bill;                /* the report's line; NULL: none yet */
+    /* children from before this program, of the shell that it replaced (exec); not ours to end */
+    pid_t *strangers;
     size_t stranger_count;
 };
 
@@ -69,7 +70,7 @@ static void cloud_said(void *context, const char *line) {
 
 static void buyer_said(void *context, const char *line) {
     struct launcher *launcher = context;
-    bool named = strncmp(line, "bidbrain: ", 10) == 0; /* warnings are */
+    bool named = strncmp(line, "bidbrain: ", 10) == 0; /* warnings begin with the program's name */
     keep_line(&launcher->market->buyer, line);
     progress_note(launcher->progress, "%s%s", named ? "" : "bidbrain: ", line);
 }
@@ -77,7 +78,7 @@ static void buyer_said(void *context, const char *line) {
 static int open_log(const struct launcher_market *market, struct market_program *program, struct error *error) {
     char path[PATH_MAX];
     if (program->log != NULL) {
-        return 0; /* it was started before */
+        return 0; /* it runs already */
     }
     const char *reason = strerror(ENAMETOOLONG);
     int length = snprintf(path, sizeof path, "%s/%s.log", market->folder, program->name);
@@ -104,7 +105,8 @@ static void start_program(struct launcher *launcher, struct market_program *prog
     close(setting.output_fd);
 }
 
-/* "NAME was killed by signal 9 (Killed)", and its last words if it ended by itself. */
+/* Describes a program's end, such as "NAME was killed by signal 9 (Killed)". Adds its last line if it ended by
+ * itself. */
 static void describe_end(struct market_program *program, char text[LAUNCHER_REASON_TEXT]) {
     char end[PROCESS_END_TEXT];
     child_lines_read(&program->output);
@@ -212,7 +214,7 @@ static void cloud_ended(struct launcher *launcher) {
 static void start_buyer(struct launcher *launcher) {
     struct launcher_market *market = launcher->market;
     struct arguments arguments = {0};
-    char **environment = embedded_environment(market->folder); /* no other credentials */
+    char **environment = embedded_environment(market->folder); /* the only credentials */
     arguments_add(&arguments, "bidbrain");
     arguments_add(&arguments, "run");
     arguments_add(&arguments, "--no-bill");
@@ -244,7 +246,7 @@ void launcher_market_buy(struct launcher *launcher) {
     start_buyer(launcher);
 }
 
-/* What it has bought stands in its ledger and in the cloud: another goes on from there. */
+/* The buyer's purchases are in its ledger and in the cloud: a new bidbrain goes on from there. */
 static void buyer_lost(struct launcher *launcher, const char *end) {
     struct launcher_market *market = launcher->market;
     if (++market->restarts > LAUNCHER_MARKET_RESTARTS_MAX) {
@@ -282,7 +284,7 @@ static void end_cloud(struct launcher *launcher) {
     process_signal(&launcher->market->cloud.process, SIGTERM);
 }
 
-/* The market's bill is the one that is shown; bidbrain's ledger is checked against it. */
+/* Shows the market's bill, and checks bidbrain's ledger against it. */
 static void compare_bills(const struct launcher_market *market, const struct http_answer *answer) {
     char report[PATH_MAX + 32];
     char text[MARKETPLACE_APART_TEXT];
@@ -313,7 +315,7 @@ static void bill_came(void *context, const struct http_answer *answer) {
     end_cloud(launcher);
 }
 
-/* The header by which the cloud knows its owner: it stands in a file of its folder. "" when that can't be read. */
+/* Reads the header by which the cloud recognizes its owner from a file in its folder. "" when it can't be read. */
 static void read_authorization(const struct launcher_market *market, char header[AUTHORIZATION_MAX]) {
     char path[PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/machines/authorization", market->folder);
@@ -411,7 +413,7 @@ bool launcher_market_runs(const struct launcher *launcher) {
 static void http_ready(void *context) {
     struct launcher *launcher = context;
     http_step(launcher->market->http);
-    launcher_settle(launcher);
+    launcher_wake(launcher);
 }
 
 uint64_t launcher_market_due(const struct launcher *launcher) {
@@ -425,7 +427,7 @@ void launcher_market_step(struct launcher *launcher) {
     }
 }
 
-/* Where the kernel lists our children; NULL: it does not. */
+/* Opens the kernel's list of our children; NULL: not supported. */
 static FILE *open_children(void) {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
@@ -452,7 +454,7 @@ static bool is_stranger(const struct launcher_market *market, pid_t pid) {
     return s < market->stranger_count;
 }
 
-/* Whether there may be children of ours, after `number` has been sent to them. */
+/* Sends `number` to our children. Returns whether there may be any left. */
 static bool children_left(const struct launcher_market *market, int number) {
     FILE *file = open_children();
     bool left = file == NULL;
@@ -469,7 +471,7 @@ static bool children_left(const struct launcher_market *market, int number) {
     return left;
 }
 
-/* A cloud that was killed takes its machines with it, a moment later. They are our children then, and waited for. */
+/* The machines of a killed cloud end a moment later. They are then our children, and we wait for them. */
 static void bury_machines(const struct launcher_market *market) {
     for (int waited_ms = 0; waited_ms <= 2 * BURY_WAIT_MS; waited_ms += BURY_LOOK_MS) {
         pid_t pid = waitpid(-1, NULL, WNOHANG);

@@ -1,9 +1,10 @@
-/* The launcher's nodes: how they start, and what their end means for the job. */
+/* The launcher's nodes: how they start, and what their ends mean for the job. */
 #include "proteus/launcher_private.h"
 
 #include "agileml/base/crash_signals.h"
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ static void start_node(struct launcher *launcher, unsigned index) {
     const struct launcher_options *options = launcher->options;
     struct launched_node *node = &launcher->nodes[index];
     struct arguments arguments = {0};
+    assert(!node->process.running && launcher->endpoint[0] != '\0');
     for (int a = 0; a < options->app->count; a++) {
         arguments_add(&arguments, "%s", options->app->arguments[a]);
     }
@@ -27,7 +29,8 @@ static void start_node(struct launcher *launcher, unsigned index) {
         arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
     }
     arguments_add(&arguments, "--listen=%s", options->host);
-    arguments_add(&arguments, "--supervised"); /* errors go to the controller only, and are not printed twice */
+    /* errors are reported only to the controller, so that they are not printed twice */
+    arguments_add(&arguments, "--supervised");
     launcher_add_net_arguments(launcher, &arguments);
     if (process_start(&node->process, options->app->path, &arguments, PROCESS_SETTING_OURS, &launcher->error) != 0) {
         launcher_kill_all(launcher);
@@ -53,7 +56,7 @@ void launcher_add_feeder(struct launcher *launcher) {
     }
 }
 
-/* Returns NULL when the name is not one of our nodes'. */
+/* Returns NULL when no node of ours has this name. */
 static struct launched_node *node_named(const struct launcher *launcher, const char *name) {
     unsigned number;
     bool ours = sscanf(name, "node-%u", &number) == 1 && number >= 1 && number <= launcher->node_count;
@@ -67,13 +70,13 @@ void launcher_node_given_up(struct launcher *launcher, const char *name) {
     }
 }
 
-/* The controller has evicted a straggler: another node is to take its place. */
+/* The controller has evicted a straggler: starts another node in its place. */
 void launcher_node_replaced(struct launcher *launcher, const char *name) {
     struct launched_node *node = node_named(launcher, name);
     if (node != NULL && launcher->phase == LAUNCHER_JOB && launcher->stop.code == 0) {
         enum node_tier tier = node->tier;
         node->excused = true;
-        launcher_add_nodes(launcher, tier, 1); /* moves the nodes */
+        launcher_add_nodes(launcher, tier, 1); /* may move the array of nodes */
     }
 }
 
@@ -82,6 +85,7 @@ void launcher_node_joined(struct launcher *launcher, const char *name) {
     if (node != NULL) {
         unsigned index = (unsigned)(node - launcher->nodes);
         launcher->joined_count += !node->joined && index < launcher->first_nodes ? 1 : 0;
+        assert(launcher->joined_count <= launcher->first_nodes);
         node->joined = true;
         uint64_t now_us = launcher_now(launcher);
         if (node->kill_us > now_us) { /* it was evicted before it joined */
@@ -93,7 +97,7 @@ void launcher_node_joined(struct launcher *launcher, const char *name) {
     }
 }
 
-/* Excuses a refused node: the job goes on without it, whatever its exit status. */
+/* Excuses a rejected node: the job goes on without it, whatever its exit status. */
 void launcher_node_refused(struct launcher *launcher, const char *name) {
     struct launched_node *node = node_named(launcher, name);
     if (node != NULL) {
@@ -111,14 +115,14 @@ static bool was_refused(const struct launched_node *node) {
     return has_ended(node) && WIFEXITED(node->process.status) && WEXITSTATUS(node->process.status) == 2;
 }
 
-/* Returns whether the node ended unasked, and the job can't go on without it. Any job can go on without a feeder that
- * has joined, whatever its exit status: the controller ends the job if what the feeder found is wrong for all nodes. */
+/* Returns whether the node ended without a request, and the job can't go on without it. A job can always go on without
+ * a feeder that has joined: if what the feeder found is wrong for all nodes, the controller ends the job. */
 static bool is_fatal(const struct launcher *launcher, const struct launched_node *node) {
     bool needed = node->tier != TIER_FEEDER && (!launcher->elastic || was_refused(node));
     return has_ended(node) && !node->excused && !node->extra && (!node->joined || needed);
 }
 
-/* Returns whether the node ended unwell. A late node that never joined is excepted: the job may have been over. */
+/* Returns whether the node ended unwell. A late node that never joined does not count: the job may have been over. */
 static bool is_unwell(const struct launcher *launcher, const struct launched_node *node) {
     bool late = !node->joined && node >= launcher->nodes + launcher->first_nodes;
     return has_ended(node) && !node->excused && !late && !process_succeeded(&node->process);
@@ -128,8 +132,8 @@ static bool is_missing(const struct launcher *launcher, const struct launched_no
     return node < launcher->nodes + launcher->first_nodes && !node->joined;
 }
 
-/* Writes "node-2 was killed by signal 9 (Killed), node-3 ended with exit status 1" for the nodes for which `are` is
- * true; of running nodes only the names. Returns false when there are none. */
+/* Describes the nodes for which `are` is true, such as "node-2 was killed by signal 9 (Killed), node-3 ended with exit
+ * status 1". Of running nodes only the names are given. Returns false when there are none. */
 static bool describe_nodes(const struct launcher *launcher,
                            bool (*are)(const struct launcher *launcher, const struct launched_node *node), char *text,
                            size_t size) {
@@ -172,7 +176,7 @@ static void stop_for_nodes(struct launcher *launcher) {
         strangers = strangers && (!is_fatal(launcher, node) || (process_succeeded(&node->process) && !node->joined));
     }
     describe_nodes(launcher, is_fatal, text, sizeof text);
-    if (strangers) { /* a program that calls aml_main joins, or prints why not */
+    if (strangers) { /* a program that calls aml_main joins, or prints the reason why not */
         snprintf(reason, sizeof reason, "%s and never joined the job: is '%.100s' an app?", text,
                  launcher->options->app->arguments[0]);
     } else {
@@ -182,8 +186,8 @@ static void stop_for_nodes(struct launcher *launcher) {
 }
 
 bool launcher_wait_for_missing(struct launcher *launcher) {
-    enum { PART = 20 };    /* of the time since the last look, in which a node that waits takes less */
-    uint64_t taken_us = 0; /* by those that are missing, since the last look */
+    enum { PART = 20 };    /* a node that only waits takes less than 1/20 of the time */
+    uint64_t taken_us = 0; /* CPU time of missing nodes since the last look */
     char text[LAUNCHER_NODES_TEXT];
     for (unsigned n = 0; n < launcher->node_count; n++) {
         struct launched_node *node = &launcher->nodes[n];
@@ -219,7 +223,8 @@ static int end_signal(const struct launched_node *node) {
     return WIFSIGNALED(node->process.status) ? WTERMSIG(node->process.status) : 0;
 }
 
-/* Judges ended nodes after a delay, as their last messages may be on the way: the reason, or that they have joined. */
+/* Schedules the judgement of ended nodes. A delay lets their last messages arrive: the reason, or that they have
+ * joined. */
 void launcher_reap_nodes(struct launcher *launcher) {
     for (unsigned n = 0; n < launcher->node_count; n++) {
         struct launched_node *node = &launcher->nodes[n];
@@ -239,7 +244,7 @@ static void tell_lost(struct launcher *launcher, const unsigned *lost, unsigned 
         char end[PROCESS_END_TEXT];
         node->excused = true;
         process_describe_end(&node->process, end);
-        bool crashed = signal_is_crash(end_signal(node)); /* then the controller may end the job */
+        bool crashed = signal_is_crash(end_signal(node)); /* the controller may then end the job */
         progress_note(launcher->progress, "node-%u %s%s", lost[l] + 1, end,
                       crashed ? "" : ": the job goes on without it");
     }
@@ -257,12 +262,12 @@ static void tell_lost(struct launcher *launcher, const unsigned *lost, unsigned 
     free(alike);
 }
 
-/* Returns whether the node is a feeder that was asked for and ended before it joined. The job goes on without it. */
+/* Returns whether the node is a requested feeder that ended before it joined. The job goes on without it. */
 static bool never_came(const struct launched_node *node) {
     return node->extra && !node->joined && has_ended(node) && !node->excused;
 }
 
-/* Judges the nodes whose time to be judged has come. */
+/* Judges the nodes whose judgement is due. */
 static void judge_nodes(struct launcher *launcher) {
     unsigned *lost = memory_zeroed(launcher->node_count + 1, sizeof *lost);
     unsigned lost_count = 0;
@@ -298,7 +303,7 @@ uint64_t launcher_watch_nodes(struct launcher *launcher) {
     for (unsigned n = 0; n < launcher->node_count; n++) {
         struct launched_node *node = &launcher->nodes[n];
         if (node->kill_us != 0 && launcher_now(launcher) >= node->kill_us) {
-            process_signal(&node->process, SIGKILL); /* as a cloud does */
+            process_signal(&node->process, SIGKILL); /* as a cloud does after the notice */
             node->kill_us = 0;
         }
         earlier(&next_us, node->kill_us);

@@ -18,7 +18,7 @@ static void show_metric(void *context, const char *name, double value) {
     progress_add(text, "%s%s %.6g", text->used > 0 ? "\n" : "", name, value);
 }
 
-/* Splits the metrics into the first one, which is the objective, and the others. */
+/* Splits the metrics into the first, which is the objective, and the others. */
 static void take_metrics(struct live_line *live, const json_t *line) {
     char bytes[PROGRESS_LINE_TEXT] = "";
     struct progress_text text = {.bytes = bytes, .size = sizeof bytes};
@@ -90,10 +90,10 @@ struct assembly {
     const struct terminal *terminal;
     char *text;
     size_t used;
-    int columns, left; /* of the line; of these, those that are free */
+    int columns, left; /* columns of the line; free columns */
 };
 
-/* Appends a part behind two spaces, if it fits. */
+/* Appends two spaces and a part, if it fits. */
 static void append(struct assembly *line, const char *part) {
     char fitted[LIVE_LINE_TEXT];
     int gap = line->left < line->columns ? 2 : 0;
@@ -169,7 +169,7 @@ static void append_numbers(struct assembly *line, const struct live_line *live) 
     }
 }
 
-/* Puts the bar in front of the line. It takes what the others have left, within limits. */
+/* Puts the bar in front of the line. The bar uses the columns that are left, within limits. */
 static void put_bar(struct assembly *line, double share) {
     char bar[3 * LIVE_LINE_BAR_MAX + 1];
     int columns = line->left - 1 < LIVE_LINE_BAR_MAX ? line->left - 1 : LIVE_LINE_BAR_MAX;

@@ -14,7 +14,7 @@ enum { DAY = 86400, LEAST_VCPUS = 2, LEAST_MEMORY_MIB = 3 * 1024, RELIABLE_VCPUS
 
 /* ---- Where ---- */
 
-/* The region that has most of the markets; the first by name of several. */
+/* Chooses the region with most of the markets; the first by name of several. */
 static void choose_region(struct marketplace *place, const struct markets *markets) {
     size_t most = 0;
     for (size_t m = 0; m < markets->count; m++) {
@@ -87,7 +87,7 @@ static int choose_types(struct marketplace *place, const struct markets *markets
                                                                           : "an instance type that is known");
 }
 
-/* The paper's type, where there is one; else the cheapest on demand with as many vCPUs. */
+/* Chooses the paper's type if available; else the cheapest type on demand with as many vCPUs. */
 static int choose_reliable(struct marketplace *place, struct error *error) {
     int64_t least = 0;
     if (is_fit(place, RELIABLE_TYPE)) {
@@ -158,12 +158,8 @@ int marketplace_open(struct marketplace *place, const struct marketplace_options
         choose_region(place, &markets);
         result = choose_types(place, &markets, error);
     }
-    if (result == 0) {
-        result = choose_reliable(place, error);
-    }
-    if (result == 0) {
-        result = choose_start(place, &markets, error);
-    }
+    result = result == 0 ? choose_reliable(place, error) : result;
+    result = result == 0 ? choose_start(place, &markets, error) : result;
     markets_close(&markets);
     return result;
 }

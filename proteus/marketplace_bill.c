@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the machines of one kind come to. */
+/* The totals of the machines of one kind. */
 struct kind_total {
     int64_t amount; /* units of money.h */
     int64_t paid_seconds, free_seconds;
@@ -16,13 +16,13 @@ struct kind_total {
 
 struct bill_total {
     struct kind_total spot, on_demand;
-    int64_t on_demand_amount; /* what all these seconds would have cost on demand */
-    int64_t last;             /* the latest end */
+    int64_t on_demand_amount; /* what the same seconds would have cost on demand */
+    int64_t last;             /* time of the latest end of a machine */
     unsigned spot_machines, on_demand_machines, evicted;
     unsigned acquisitions; /* launches that got spot machines */
 };
 
-/* A moment; *time stays as it is for null. False when it is neither. */
+/* Reads a time; leaves *time unchanged for null. Returns false for any other value. */
 static bool read_time(const json_t *value, int64_t *time) {
     return json_is_null(value) || (json_is_string(value) && instant_parse(json_string_value(value), time));
 }
@@ -104,8 +104,8 @@ json_t *marketplace_bill(const struct marketplace *place, const char *bill, size
 
 /* ---- The two bills ---- */
 
-/* {ID: AMOUNT} of the lines of type bill; the last of an id counts, as a bidbrain that was started again has the
- * last word. NULL: there are none. */
+/* Returns {ID: AMOUNT} from the lines of type bill. The last line of an id counts, since a restarted bidbrain writes
+ * its own bill later. NULL: there is no bill. */
 static json_t *read_ledger_bill(const char *report) {
     FILE *file = fopen(report, "re");
     json_t *amounts = json_object();
@@ -134,8 +134,8 @@ static json_t *read_ledger_bill(const char *report) {
 struct comparison {
     int64_t market, ledger;                 /* amounts of all machines */
     unsigned apart;                         /* machines that differ at all */
-    unsigned far;                           /* by more than a cent */
-    char named[MARKETPLACE_APART_TEXT / 2]; /* the first of those that differ */
+    unsigned far;                           /* machines that differ by more than a cent */
+    char named[MARKETPLACE_APART_TEXT / 2]; /* the first machines that differ */
 };
 
 static bool is_far(int64_t a, int64_t b) {
@@ -177,7 +177,7 @@ bool marketplace_compare(json_t *line, const char *bill, size_t size, const char
     }
     const char *id;
     json_t *amount;
-    json_object_foreach(ledger, id, amount) { /* the market knows nothing of these */
+    json_object_foreach(ledger, id, amount) { /* machines unknown to the market */
         compare_machine(&all, id, 0, json_integer_value(amount));
     }
     json_decref(root);

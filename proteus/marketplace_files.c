@@ -13,11 +13,10 @@
 #include <unistd.h>
 
 enum {
-    REAL_LIST_MS =
-        250, /* bidbrain need not look more often than so by real time: prices are fast here, machines are not */
+    REAL_LIST_MS = 250, /* real time between two lists of machines, at least: market time is fast, machines are not */
     REAL_PRICE_MS = 1000,
     REAL_DECISION_MS = 1000,
-    LEAST_LIST_S = 15, /* of market time, bidbrain's defaults */
+    LEAST_LIST_S = 15, /* market time: bidbrain's defaults */
     LEAST_PRICE_S = 60,
     LEAST_DECISION_S = 120,
 };
@@ -59,7 +58,7 @@ static void script_add(struct script *script, const char *text) {
     script->size += length;
 }
 
-/* One word for the shell; "${" in it must not be taken for a name of the template's. */
+/* Adds one word for the shell. "${" in it must not look like a name of the template. */
 static void script_quote(struct script *script, const char *word) {
     script_add(script, "'");
     for (; *word != '\0'; word++) {
@@ -76,7 +75,8 @@ static void script_option(struct script *script, const char *name, const char *v
     script_quote(script, value);
 }
 
-/* A machine is a folder here, called by its id; the node runs where we do, as its arguments may name files. */
+/* A machine is a folder with its id as name. The node runs in our present folder, since its arguments may name
+ * files. */
 int marketplace_write_script(const char *folder, const struct marketplace_job *job, struct error *error) {
     struct script script = {0};
     char here[PATH_MAX];
@@ -119,7 +119,7 @@ static json_t *list_of_arguments(const struct app *app) {
     return list;
 }
 
-/* A period of market time that is not too short by real time. */
+/* Returns a period of market time that is not too short in real time. */
 static json_int_t period(const struct marketplace *place, int least_s, int real_ms, int most_s) {
     double seconds = fmax(least_s, ceil(place->options.speed * real_ms / 1e3));
     return (json_int_t)fmin(seconds, most_s);
@@ -131,8 +131,8 @@ static json_t *limits(const struct marketplace_job *job) {
                      (json_int_t)(most * MARKETPLACE_VCPUS_EACH));
 }
 
-/* All machines share this one's processors, so what is measured here says nothing about a cluster: phi, sigma and
- * lambda are given. */
+/* All machines share the processors of this computer, so that measurements would say nothing about a cluster. Therefore
+ * phi, sigma and lambda are given. */
 static json_t *application(void) {
     return json_pack("{s:f, s:i, s:i, s:b}", "phi", 0.95, "sigma_seconds", 30, "lambda_seconds", 60, "measure", 0);
 }
@@ -161,7 +161,7 @@ int marketplace_write_config(const struct marketplace *place, const char *folder
         period(place, LEAST_DECISION_S, REAL_DECISION_MS, HOUR / 2), "list_seconds",
         period(place, LEAST_LIST_S, REAL_LIST_MS, HOUR), "price_seconds",
         period(place, LEAST_PRICE_S, REAL_PRICE_MS, HOUR), "notice_seconds", (json_int_t)place->notice);
-    if (config == NULL) { /* a text that is not UTF-8 */
+    if (config == NULL) { /* a text is not UTF-8 */
         return error_set(error, AML_EINPUT, "the app's path and arguments must be UTF-8 text for --market");
     }
     if (place->options.interruptions != NULL) {

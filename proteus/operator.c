@@ -9,11 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPERATOR_OWN_MAX = 8 /* options of one command alone */ };
-
 struct operator_options {
-    const char *controller; /* its endpoint */
-    const char *key;        /* file; NULL: none */
+    const char *controller; /* endpoint of the controller */
+    const char *key;        /* path of the key file; NULL: none */
     bool insecure, help;
 };
 
@@ -23,12 +21,13 @@ struct conversation {
     struct net *net;
     struct net_io *io;
     struct observer observer;
-    uint64_t heard_us; /* time of the last message, or of our beginning; later by what we were held up since */
-    uint64_t due_us;   /* when the timer is due */
+    /* time of the last message, or of our start; moved forward by any time in which we were held up */
+    uint64_t heard_us;
+    uint64_t due_us; /* when the timer is due */
     struct error error;
 };
 
-/* Reads the command line. Returns 0 or AML_EINPUT; 1 after --help, which it prints. */
+/* Reads the command line. Returns 0, AML_EINPUT, or 1 after --help, which it prints. */
 static int operator_parse(struct operator_options *options, const struct operator_call *call, int argc, char **argv,
                           struct error *error) {
     const struct aml_option shared[] = {
@@ -39,19 +38,11 @@ static int operator_parse(struct operator_options *options, const struct operato
         {"help", NULL, AML_OPTION_FLAG, &options->help, 0, 0, "this text"},
         {0},
     };
-    struct aml_option table[OPERATOR_OWN_MAX + sizeof shared / sizeof *shared];
-    const struct aml_option *const tables[] = {table};
-    size_t count = 0;
+    const struct aml_option *const tables[] = {call->own, shared};
     int first;
-    for (; call->own[count].name != NULL; count++) {
-        assert(count < OPERATOR_OWN_MAX);
-        table[count] = call->own[count];
-    }
-    memcpy(table + count, shared, sizeof shared);
-    int result = options_parse_mixed(tables, 1, argc, argv, &first, error);
+    int result = options_parse_mixed(tables, 2, argc, argv, &first, error);
     if (result == 0 && options->help) {
-        fputs(call->usage, stdout);
-        options_help(stdout, table);
+        options_write_help(stdout, call->usage, tables, 2, NULL, error);
         return 1;
     }
     if (result == 0 && call->take_operands != NULL) {
@@ -82,7 +73,7 @@ static void operator_timer(void *self) {
     struct io *io = net_io_of(conversation->io);
     uint64_t now_us = io->now_us(io);
     const struct operator_call *call = conversation->call;
-    if (now_us > conversation->due_us) { /* held up, as by a full pipe: messages wait for us */
+    if (now_us > conversation->due_us) { /* we were held up, for instance by a full pipe; messages may be waiting */
         uint64_t heard_us = conversation->heard_us + (now_us - conversation->due_us);
         conversation->heard_us = heard_us < now_us ? heard_us : now_us;
     }
@@ -117,9 +108,7 @@ static int conversation_open(struct conversation *conversation, struct error *er
     }
     int result =
         net_open_by_file(&conversation->net, options->key, (struct net_options){.insecure = options->insecure}, error);
-    if (result == 0) {
-        result = net_io_open(&conversation->io, conversation->net, &io_options, error);
-    }
+    result = result == 0 ? net_io_open(&conversation->io, conversation->net, &io_options, error) : result;
     return result == 0 ? net_io_connect(conversation->io, ACTOR_CONTROLLER, options->controller, error) : result;
 }
 

@@ -44,7 +44,7 @@ static double seconds_now(const struct progress *progress) {
     return progress->live.forecast.at + since;
 }
 
-/* Writes what the live line has to say; "": nothing. */
+/* Writes the content of the live line; "": nothing. */
 static void describe(const struct progress *progress, int columns, char shown[LIVE_LINE_TEXT]) {
     const struct progress_silence *silence = &progress->silence;
     char bytes[PROGRESS_LINE_TEXT] = "";
@@ -134,7 +134,7 @@ static void drop_held(struct progress_plain *plain) {
     plain->held = NULL;
 }
 
-/* Shows the line now, or holds it back, as it may be the last one. */
+/* Shows the line now, or holds it back, since it may be the last. */
 static void take_iteration(struct progress *progress, const json_t *line) {
     struct progress_plain *plain = &progress->plain;
     double seconds = progress_number(line, "seconds");
@@ -206,7 +206,7 @@ void progress_recall(struct progress *progress, const json_t *line) {
     }
 }
 
-/* Shows an event of the cluster. Until training begins shows only the number of nodes that have joined. */
+/* Shows an event of the cluster. Until training begins, shows only the number of joined nodes. */
 static void report_event_line(struct progress *progress, const json_t *line, const char *event) {
     char text[PROGRESS_LINE_TEXT];
     bool silent = is(event, "silent");
@@ -217,7 +217,7 @@ static void report_event_line(struct progress *progress, const json_t *line, con
         silence_end(&progress->silence);
     }
     if (is(event, "start") || heard || (silent && progress->mode == PROGRESS_LINE)) {
-        draw(progress); /* the live line shows silence while it lasts */
+        draw(progress); /* the live line shows a silence while it lasts */
     } else if (is(event, "join") && !progress->started) {
         progress->joined += (unsigned)json_array_size(json_object_get(line, "nodes"));
         draw(progress);
@@ -238,13 +238,13 @@ static void report_summary(struct progress *progress, const json_t *line) {
     }
 }
 
-/* The text of a line about what the app says. */
+/* Returns the text of a line in which the app says something. */
 static const char *text_of(const json_t *line) {
     const char *text = json_string_value(json_object_get(line, "text"));
     return text != NULL ? text : "";
 }
 
-/* What happens goes to the log in all modes. */
+/* Logs events in all modes. */
 static void log_line(const struct progress *progress, const json_t *line) {
     char text[PROGRESS_LINE_TEXT];
     const char *type = json_string_value(json_object_get(line, "type"));
@@ -290,8 +290,8 @@ void progress_report(struct progress *progress, const json_t *line) {
     }
 }
 
-/* Writes control characters U+0080 to U+009F, which JSON allows in its strings, in JSON's other way: to a terminal they
- * would be orders. */
+/* Writes control characters U+0080 to U+009F as JSON escapes. JSON allows them in its strings, but a terminal would
+ * obey them. */
 void progress_write(struct progress *progress, const char *text, size_t size) {
     if (progress->mode != PROGRESS_JSON) {
         return;

@@ -2,7 +2,7 @@
 #include "proteus/progress_text.h"
 
 #include "agileml/base/printable.h"
-#include "agileml/control/report.h"
+#include "agileml/control/state/report.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -70,19 +70,24 @@ double progress_number(const json_t *line, const char *key) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
+const char *progress_word(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "-";
+}
+
 static bool has(const json_t *line, const char *key) {
     return json_object_get(line, key) != NULL;
 }
 
-/* The first metric is mostly the objective under its own name, which is shown once. A null metric was not evaluated,
- * such as a test's error when nothing is held out, and is not shown. */
+/* The first metric is mostly the objective under its own name; it is visited once. A null metric was not evaluated,
+ * such as a test error without held-out items, and is skipped. */
 void progress_visit_metrics(const json_t *line, void (*visit)(void *context, const char *name, double value),
                             void *context) {
     const char *key;
     json_t *value;
     bool first = true;
     double objective = progress_number(line, "objective");
-    /* jansson keeps the order of keys. The cast drops const, as jansson's macro takes a mutable object. */
+    /* jansson keeps the order of keys. The cast drops const, since jansson's macro takes a mutable object. */
     json_object_foreach((json_t *)(uintptr_t)line, key, value) {
         bool number = json_is_number(value) || json_is_null(value);
         if (report_key(key) || !number) {

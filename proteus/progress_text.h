@@ -1,4 +1,4 @@
-/* Text for people of the report's lines, and of numbers. What comes from nodes and apps is copied as it is: see
+/* Text for people from the report's lines, and from numbers. Texts of nodes and apps are copied as they are: see
  * text_make_printable. */
 #ifndef PROTEUS_PROGRESS_TEXT_H
 #define PROTEUS_PROGRESS_TEXT_H
@@ -18,14 +18,14 @@ struct progress_text {
     size_t size, used;
 };
 
-/* Appends, and cuts at the end of the memory. */
+/* Appends, cutting the text at the end of the memory. */
 __attribute__((format(printf, 2, 3))) void progress_add(struct progress_text *text, const char *format, ...);
 
 /* Returns a share of the items in percent, rounded down to tenths: 100 means all. */
 double progress_percent(double share);
 /* Writes 1234567 as "1.23 M": three digits, decimal units. */
 void progress_count_text(double count, char text[PROGRESS_NUMBER_TEXT]);
-/* Writes bytes likewise: "1.23 MB", "17 B". */
+/* Writes bytes such as "1.23 MB" or "17 B". */
 void progress_bytes_text(double bytes, char text[PROGRESS_NUMBER_TEXT]);
 /* Writes seconds as "0:07", "12:05", "3:07:45" or "2 d 3 h". */
 void progress_duration_text(double seconds, char text[PROGRESS_NUMBER_TEXT]);
@@ -41,16 +41,18 @@ void progress_decision_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
 
 /* ---- Parts of these ---- */
 
-/* Returns the line's number `key`; NaN: there is none. */
+/* Returns the line's number `key`; NaN if absent. */
 double progress_number(const json_t *line, const char *key);
-/* Returns whether the line's metrics are of a part of the items. */
+/* Returns "-" when the value is no text. */
+const char *progress_word(const json_t *object, const char *key);
+/* Returns whether the line's metrics cover only a part of the items. */
 bool progress_is_partial(const json_t *line);
 /* Calls `visit` for the objective and each metric of the line. */
 void progress_visit_metrics(const json_t *line, void (*visit)(void *context, const char *name, double value),
                             void *context);
-/* Adds "  stage 2, 4+60 nodes": the numbers of reliable and transient nodes. */
+/* Adds a text such as " stage 2, 4+60 nodes", with the numbers of reliable and transient nodes. */
 void progress_add_cluster(struct progress_text *text, const json_t *line);
-/* Adds "node-3 silent for 0.6 s, given up in 0.4 s". */
+/* Adds a text such as "node-3 silent for 0.6 s, given up in 0.4 s". */
 void progress_add_silence(struct progress_text *text, const json_t *nodes, double silent, double left);
 
 #endif

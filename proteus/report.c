@@ -1,11 +1,10 @@
-/* proteus report: makes one HTML page, which needs nothing else, of the reports of jobs. */
+/* proteus report: makes a self-contained HTML page from reports of jobs. */
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/new_file.h"
 #include "agileml/base/options.h"
 #include "agileml/base/printable.h"
 #include "proteus/command.h"
-#include "proteus/report_figures.h"
 #include "proteus/report_reader.h"
 #include "web/history.h"
 #include "web/page/page.h"
@@ -16,22 +15,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { REPORTS_MAX = 10 }; /* as many as the page has colours */
+enum { REPORTS_MAX = 10 }; /* the number of colours of the page */
 
-static const char USAGE[] =
-    "usage: proteus report [--out FILE] [--svg DIR] REPORT...\n\n"
-    "Makes one HTML page of a job's report (--report of 'proteus run' and 'proteus controller'), finished or not: a\n"
-    "file that needs nothing else, to look at in a browser or to send to others. Several reports are laid over one\n"
-    "another. With --svg writes the single figures, for a paper.\n\n";
+static const char USAGE[] = "usage: proteus report [--out FILE] REPORT...\n\n"
+                            "Makes one HTML page of a job's report (--report of 'proteus run' and 'proteus\n"
+                            "controller'), finished or not: a file that needs nothing else, to look at in a\n"
+                            "browser or to send to others. Several reports are laid over one another. The\n"
+                            "page saves each figure as an SVG file.";
 
 struct part {
-    char *text; /* the page's element of a report */
+    char *text; /* the page's element for the report */
     size_t size;
 };
 
 /* ---- Texts of the page ---- */
 
-/* JSON has < only in strings, where \u003c is the same; so no text of a report ends the element around it. */
+/* JSON has < only in strings, where \u003c means the same. Thus no text of a report can end the element around it. */
 static void put_line(FILE *stream, const char *text, size_t size) {
     for (size_t b = 0; b < size; b++) {
         if (text[b] == '<') {
@@ -61,7 +60,8 @@ static const char *base_name(const char *path) {
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-/* Returns what the page calls a report, from malloc: its file's name, with folders if others have the same name. */
+/* Returns the name of a report on the page, from malloc: the name of its file, with folders if others have the same
+ * name. */
 static char *report_name(char *const *paths, int count, int own) {
     bool alone = true;
     for (int r = 0; r < count; r++) {
@@ -72,14 +72,11 @@ static char *report_name(char *const *paths, int count, int own) {
     return name;
 }
 
-static int take_line(void *context, const json_t *line, const char *text, size_t size, struct error *error) {
+static void take_line(void *context, const char *text, size_t size) {
     struct history *history = context;
-    (void)line;
-    (void)error;
     struct report_line *kept = report_line_new(history_next(history), text, size);
     history_add(history, kept);
     report_line_drop(kept);
-    return 0;
 }
 
 static void put_history(FILE *stream, const struct history *history) {
@@ -148,7 +145,7 @@ static int check_files(const char *out, char *const *paths, int count, struct er
         return error_set(error, AML_ELIMIT, "report: %d files, expected at most %d", count, REPORTS_MAX);
     }
     for (int r = 0; r < count; r++) {
-        if (out != NULL && is_same_file(out, paths[r])) {
+        if (is_same_file(out, paths[r])) {
             return error_set(error, AML_EINPUT, "--out %.200s: that is one of the reports; expected another file", out);
         }
     }
@@ -157,7 +154,7 @@ static int check_files(const char *out, char *const *paths, int count, struct er
 
 static int make_page(const char *out, char *const *paths, int count, struct error *error) {
     struct part parts[REPORTS_MAX] = {0};
-    int result = 0;
+    int result = check_files(out, paths, count, error);
     for (int r = 0; result == 0 && r < count; r++) {
         result = read_part(&parts[r], paths, count, r, error);
     }
@@ -171,40 +168,11 @@ static int make_page(const char *out, char *const *paths, int count, struct erro
     return result;
 }
 
-static int make_figures(const char *folder, char *const *paths, int count, struct error *error) {
-    struct report_figures *figures = report_figures_new();
-    unsigned written = 0;
-    int result = 0;
-    for (int r = 0; result == 0 && r < count; r++) {
-        char *name = report_name(paths, count, r);
-        result = report_figures_add(figures, paths[r], name, error);
-        free(name);
-    }
-    result = result == 0 ? report_figures_write(figures, folder, &written, error) : result;
-    report_figures_free(figures);
-    if (result == 0) {
-        printf("wrote %u figure%s into %s\n", written, written == 1 ? "" : "s", folder);
-    }
-    return result;
-}
-
-/* Makes what was asked for: a page, figures, or both. */
-static int make_report(const char *out, const char *svg, char *const *paths, int count, struct error *error) {
-    out = out == NULL && svg == NULL ? "report.html" : out;
-    int result = check_files(out, paths, count, error);
-    if (result == 0 && svg != NULL) {
-        result = make_figures(svg, paths, count, error);
-    }
-    return result == 0 && out != NULL ? make_page(out, paths, count, error) : result;
-}
-
 int command_report(int argc, char **argv) {
     bool help = false;
-    const char *out = NULL;
-    const char *svg = NULL;
+    const char *out = "report.html";
     const struct aml_option table[] = {
-        {"out", "FILE", AML_OPTION_STRING, &out, 0, 0, "the page's file (report.html); earlier contents are replaced"},
-        {"svg", "DIR", AML_OPTION_STRING, &svg, 0, 0, "write single figures into DIR; a page only with --out"},
+        {"out", "FILE", AML_OPTION_STRING, &out, 0, 0, "the page's file; earlier contents are replaced"},
         {.name = "help", .type = AML_OPTION_FLAG, .target = &help, .help = "this text"},
         {0},
     };
@@ -213,11 +181,10 @@ int command_report(int argc, char **argv) {
     int operand;
     int result = options_parse_mixed(tables, 1, argc, argv, &operand, &error);
     if (result == 0 && help) {
-        fputs(USAGE, stdout);
-        options_help(stdout, table);
+        options_write_help(stdout, USAGE, tables, 1, NULL, &error);
         return 0;
     }
-    result = result == 0 ? make_report(out, svg, argv + operand, argc - operand, &error) : result;
+    result = result == 0 ? make_page(out, argv + operand, argc - operand, &error) : result;
     if (result != 0) {
         log_error("%s", error.text);
         return error_exit_status(result);

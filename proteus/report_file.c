@@ -23,7 +23,7 @@ int report_file_open(struct report_file *report, const char *path, struct error 
         close(descriptor);
         return error_set(error, AML_EFAIL, "--report %s: %s", path, strerror(errno));
     }
-    setvbuf(report->file, NULL, _IOLBF, 0); /* others may read it meanwhile */
+    setvbuf(report->file, NULL, _IOLBF, 0); /* flush each line: other programs may read it */
     return 0;
 }
 

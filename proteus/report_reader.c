@@ -5,17 +5,18 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/text_input.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct reader {
-    const char *name; /* of the file, for messages */
+    const char *name; /* name of the file, for messages */
     struct text_input *input;
-    char *bytes; /* REPORT_LINE_MAX + 1 of them */
-    size_t held; /* bytes from the beginning of a line on */
-    bool ended;  /* nothing follows in the file */
+    char *bytes; /* REPORT_LINE_MAX + 1 bytes */
+    size_t held; /* bytes read, from the start of a line */
+    bool ended;  /* the file has been read to its end */
     uint64_t number, taken;
     report_taker *take;
     void *context;
@@ -26,12 +27,12 @@ static int bad_line(const struct reader *reader, const char *what, struct error 
                      reader->name, (unsigned long long)reader->number, what);
 }
 
-/* bidbrain's own report, which also is lines of JSON with a type, says nothing that a page shows. */
+/* bidbrain's own report also has lines of JSON with a type, but none that the page shows. */
 static bool is_of_bidbrain(const char *type) {
     return strcmp(type, "launch") == 0 || strcmp(type, "machine") == 0 || strcmp(type, "bill") == 0;
 }
 
-/* Takes the line of `size` bytes, which have a 0 behind them. `whole`: the file has its end. */
+/* Takes a line of `size` bytes, followed by a 0. `whole`: its line end was read. */
 static int take_line(struct reader *reader, const char *text, size_t size, bool whole, struct error *error) {
     json_error_t problem;
     reader->number++;
@@ -44,7 +45,7 @@ static int take_line(struct reader *reader, const char *text, size_t size, bool 
         log_warn("%s:%llu: the last line is cut off; it is left out", reader->name, (unsigned long long)reader->number);
         return 0;
     }
-    int result;
+    int result = 0;
     if (line == NULL) {
         result = bad_line(reader, size == 0 ? "an empty line" : problem.text, error);
     } else if (type == NULL) {
@@ -56,13 +57,13 @@ static int take_line(struct reader *reader, const char *text, size_t size, bool 
                            reader->name, (unsigned long long)reader->number);
     } else {
         reader->taken++;
-        result = reader->take(reader->context, line, text, size, error);
+        reader->take(reader->context, text, size);
     }
     json_decref(line);
     return result;
 }
 
-/* Takes the whole lines that are held, and moves what follows them to the front. */
+/* Takes all complete lines, and moves the rest to the front. */
 static int take_lines(struct reader *reader, struct error *error) {
     char *line = reader->bytes;
     char *limit = reader->bytes + reader->held;

@@ -1,4 +1,4 @@
-/* proteus run: reads and checks the command line, then leaves the job to the launcher. */
+/* proteus run: reads and checks the command line, then has the launcher run the job. */
 #include "agileml/base/log.h"
 #include "proteus/command.h"
 #include "proteus/feeders_option.h"
@@ -19,7 +19,7 @@ struct run_options {
     int64_t threads;
     const char *feeders_text;
     struct feeders_option feeders;
-    int64_t feeder_threads; /* of all feeders together, if the job chooses them; else 0 */
+    int64_t feeder_threads; /* threads of all feeders together, if the job chooses their number; else 0 */
     const char *events_path;
     struct events events;
     struct marketplace_options market;
@@ -28,15 +28,12 @@ struct run_options {
     enum progress_mode progress;
 };
 
-static void print_help(const struct aml_option *table) {
-    printf(
-        "usage: proteus run [OPTIONS] -- APP [ARGUMENTS]\n\n"
-        "Starts a controller and the nodes of a job on this machine, each a process, runs APP to its end, and shows\n"
-        "its progress. APP is a path, or a program beside proteus or in $PATH; 'APP --help' lists its arguments.\n\n");
-    options_help(stdout, table);
-}
+static const char USAGE[] = "usage: proteus run [OPTIONS] -- APP [ARGUMENTS]\n\n"
+                            "Starts a controller and the nodes of a job on this machine, each a process, runs\n"
+                            "APP to its end, and shows its progress. APP is a path, or a program beside\n"
+                            "proteus or in $PATH; 'APP --help' lists its arguments.";
 
-/* Returns whether the app's arguments ask for something that needs no job. */
+/* Returns whether the app's arguments only request something that needs no job. */
 static bool asks_for_no_job(const struct app *app) {
     static const char *const asks[] = {"--help", "-h", "--version", "--check"};
     for (int a = 1; a < app->count; a++) {
@@ -54,7 +51,7 @@ static bool is_file(const char *path, const struct stat *file) {
     return path != NULL && stat(path, &other) == 0 && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
 }
 
-/* Refuses a report that would replace a file that the job reads. */
+/* Rejects a report file that is also an input of the job. */
 static int check_report(const struct run_options *options, struct error *error) {
     const struct app *app = &options->app;
     const char *path = options->job.report;
@@ -112,9 +109,7 @@ static int read_events(struct run_options *options, struct error *error) {
                          WIRE_NODES_MAX);
     }
     int result = options->events_path != NULL ? events_read(&options->events, options->events_path, error) : 0;
-    if (result == 0) {
-        result = events_check(&options->events, &cluster, error);
-    }
+    result = result == 0 ? events_check(&options->events, &cluster, error) : result;
     options->job.joining += events_joining(&options->events);
     return result;
 }
@@ -125,7 +120,7 @@ static int check_market(struct run_options *options, struct error *error) {
     const struct marketplace_options *market = &options->market;
     if (market->prices == NULL) {
         job->transient = job->transient < 0 ? 0 : job->transient;
-        job->balance = job->balance != NULL ? job->balance : "nd"; /* we start a node in a straggler's place */
+        job->balance = job->balance != NULL ? job->balance : "nd"; /* a new node takes a straggler's place */
         bool alone =
             market->start != NULL || market->types != NULL || market->interruptions != NULL || market->folder != NULL;
         return alone ? error_set(error, AML_EINPUT,
@@ -143,13 +138,13 @@ static int check_market(struct run_options *options, struct error *error) {
     if (job->transient == 0) {
         return error_set(error, AML_EINPUT, "--transient 0: expected at least 1 with --market");
     }
-    job->joining = job->transient < 0 ? MARKETPLACE_TRANSIENT : job->transient; /* at most */
-    job->transient = job->reliable == 0 ? 1 : 0; /* without reliable nodes the job begins with its first spot machine */
+    job->joining = job->transient < 0 ? MARKETPLACE_TRANSIENT : job->transient; /* the limit of transient machines */
+    job->transient = job->reliable == 0 ? 1 : 0; /* without reliable nodes the job begins with the first spot machine */
     return marketplace_open(&options->place, market, error);
 }
 
-/* Reads --feeders; auto alone means as many as there are processors for. Without --threads the job also chooses their
- * threads: all together have the processors that the other nodes leave, or one each if these are fewer. */
+/* Reads --feeders. A plain auto means as many as there are processors for. Without --threads the job also chooses the
+ * feeders' threads. Together they get the processors that the other nodes leave, but each feeder gets at least one. */
 static int check_feeders(struct run_options *options, struct error *error) {
     int64_t nodes = options->job.reliable + (options->job.transient > 0 ? options->job.transient : 0);
     int64_t threads = options->threads > 0 ? options->threads : 1;
@@ -174,7 +169,7 @@ static int check_progress(struct run_options *options, struct error *error) {
 }
 
 static int check_options(struct run_options *options, int operand, int argc, char **argv, struct error *error) {
-    struct plan_policy policy; /* only checked here: the controller makes its own */
+    struct plan_policy policy; /* only for the check: the controller makes its own policy */
     int result = app_find(&options->app, "run", operand, argc, argv, error);
     if (result == 0) {
         result = app_check_host(options->host, options->job.key, options->job.insecure, error);
@@ -185,74 +180,67 @@ static int check_options(struct run_options *options, int operand, int argc, cha
                                options->host);
         }
     }
-    if (result == 0) {
-        result = check_progress(options, error);
-    }
-    if (result == 0) {
-        result = check_report(options, error);
-    }
-    if (result == 0) {
-        result = check_feeders(options, error);
-    }
-    if (result == 0) {
-        result = check_market(options, error);
-    }
-    if (result == 0) {
-        result = read_events(options, error);
-    }
-    if (result == 0) {
-        result = job_options_check(&options->job, &policy, error);
-    }
+    result = result == 0 ? check_progress(options, error) : result;
+    result = result == 0 ? check_report(options, error) : result;
+    result = result == 0 ? check_feeders(options, error) : result;
+    result = result == 0 ? check_market(options, error) : result;
+    result = result == 0 ? read_events(options, error) : result;
+    result = result == 0 ? job_options_check(&options->job, &policy, error) : result;
     return result;
 }
 
 int command_run(int argc, char **argv) {
     struct run_options options = {
         .job = job_options_defaults(), .host = "127.0.0.1", .feeders_text = "0", .market = MARKETPLACE_DEFAULTS};
-    struct aml_option table[JOB_OPTIONS_ENTRIES];
+    struct aml_option shared[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"threads", "N", AML_OPTION_INTEGER, &options.threads, 0, RUN_THREADS_MAX,
          "worker threads of each node; 0: one, and of feeders as many as a job that chooses feeders chooses"},
-        {"feeders", "N", AML_OPTION_STRING, &options.feeders_text, 0, 0,
-         "nodes that run the app's stages for the others; auto or auto:MAX: the job chooses how many, MAX at most (as "
-         "many as there are processors for), and their threads: all together as many as there are processors left, "
-         "or MAX"},
-        {"events", "FILE", AML_OPTION_STRING, &options.events_path, 0, 0,
-         "planned events of the nodes and the controller"},
-        {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0, "where the job's processes listen"},
         {"market", "DIR", AML_OPTION_STRING, &options.market.prices, 0, 0,
          "buy the nodes' machines in a market that replays these prices; --transient: spot ones at most (8)"},
-        {"market-start", "TIME", AML_OPTION_STRING, &options.market.start, 0, 0, "where in the prices to begin"},
+        {"quiet", NULL, AML_OPTION_FLAG, &options.quiet, 0, 0, "print errors only"},
+        {"help", "[TOPIC]", AML_OPTION_FLAG, &options.job.help, 0, 0, "this text, or a topic's options"},
+        OPTIONS_TOPIC("market", "machines from replayed prices"),
+        {"market-start", "TIME", AML_OPTION_STRING, &options.market.start, 0, 0,
+         "where in the prices to begin, as 2016-03-15T21:30:00Z; not given: a week after their first, or in their "
+         "middle if that is earlier"},
         {"market-speed", "X", AML_OPTION_REAL, &options.market.speed, 1, MARKETPLACE_SPEED_MAX,
          "the market's time by real time"},
         {"market-model", "MODEL", AML_OPTION_STRING, &options.market.model, 0, 0,
          "ec2-2016 (bids, whole hours) or ec2 (today)"},
         {"market-types", "LIST", AML_OPTION_STRING, &options.market.types, 0, 0,
-         "instance types to choose from, with commas between them"},
+         "instance types to choose from, with commas between them; not given: all from 2 vCPUs and 3 GiB on"},
         {"market-interruptions", "SPEC", AML_OPTION_STRING, &options.market.interruptions, 0, 0,
-         "with ec2: advisor:FILE, lifetimes:FILE or replay:PATH"},
+         "with ec2: advisor:FILE, lifetimes:FILE or replay:PATH; not given: none"},
         {"market-folder", "DIR", AML_OPTION_STRING, &options.market.folder, 0, 0,
          "a new folder that keeps the bill, logs and the like"},
-        {"quiet", NULL, AML_OPTION_FLAG, &options.quiet, 0, 0, "print errors only"},
+        OPTIONS_TOPIC("feeders", "nodes that prepare data"),
+        {"feeders", "N", AML_OPTION_STRING, &options.feeders_text, 0, 0,
+         "nodes that run the app's stages for the others; auto or auto:MAX: the job chooses how many, MAX at most (as "
+         "many as there are processors for), and their threads: all together as many as there are processors left, "
+         "or MAX"},
+        OPTIONS_TOPIC("elastic", "stages, failures"),
+        {"events", "FILE", AML_OPTION_STRING, &options.events_path, 0, 0,
+         "planned events of the nodes and the controller"},
+        OPTIONS_TOPIC("network", "addresses, keys"),
+        {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0, "where the job's processes listen"},
         {0},
     };
-    const struct aml_option *const tables[] = {table};
+    const struct aml_option *const tables[] = {shared, own};
     struct error error = {0};
     int operand;
-    options.job.transient = -1; /* not given */
-    job_options_table(&options.job, own, table);
-    int result = options_parse(tables, 1, argc, argv, &operand, &error);
+    options.job.transient = -1; /* the option was not given */
+    job_options_table(&options.job, shared);
+    int result = options_parse(tables, 2, argc, argv, &operand, &error);
     if (result == 0 && options.job.help) {
         options.job.transient = 0;
-        print_help(table);
-        return 0;
+        result = options_help(USAGE, tables, 2, argc, argv, &error);
+        if (result == 1) {
+            return 0;
+        }
     }
-    if (result == 0) {
-        result = log_set_up(&options.job.log, &error);
-    }
-    if (result == 0) {
-        result = check_options(&options, operand, argc, argv, &error);
-    }
+    result = result == 0 ? log_set_up(&options.job.log, &error) : result;
+    result = result == 0 ? check_options(&options, operand, argc, argv, &error) : result;
     int status = error_exit_status(result);
     if (result == 0 && asks_for_no_job(&options.app)) {
         execv(options.app.path, argv + operand);

@@ -1,5 +1,5 @@
-/* See run_folder.h. A run holds a lock on the file RUN_LOCK in its folder. The file gets that name when it is locked,
- * so a RUN_LOCK that can be locked is one whose run has ended. */
+/* See run_folder.h. A run locks the file RUN_LOCK in its folder. The file gets this name after it is locked. If
+ * RUN_LOCK can be locked, its run has therefore ended. */
 #include "proteus/run_folder.h"
 
 #include <dirent.h>
@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #define RUN_FOLDER_PREFIX "proteus-"
-#define RUN_LOCK "proteus-run.lock"
-#define RUN_LOCK_DRAFT "proteus-run.lock.new"
+#define RUN_LOCK          "proteus-run.lock"
+#define RUN_LOCK_DRAFT    "proteus-run.lock.new"
 
 enum {
-    RUN_FOLDER_RANDOM = 6, /* letters and digits behind the prefix */
-    RUN_FOLDERS_OPEN = 16  /* descriptors of nftw */
+    RUN_FOLDER_RANDOM = 6, /* letters and digits after the prefix */
+    RUN_FOLDERS_OPEN = 16  /* most descriptors of nftw */
 };
 
 static int remove_entry(const char *path, const struct stat *file, int kind, struct FTW *place) {
@@ -42,7 +42,8 @@ static bool is_ours(int descriptor) {
     return fstat(descriptor, &status) == 0 && status.st_uid == geteuid();
 }
 
-/* Takes the lock of the run that made the folder, which has ended then. -1: it runs, or no run of our user made it. */
+/* Takes the lock of the run that made the folder. Returns -1 if that run has not ended, or the folder is not of a run
+ * of our user. */
 static int take_over(int parent, const char *name) {
     int lock = -1;
     int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

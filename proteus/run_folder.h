@@ -8,12 +8,12 @@
 #include <limits.h>
 
 struct run_folder {
-    char path[PATH_MAX]; /* empty: not made */
-    int lock;            /* descriptor of the locked file in it, which shows that the run lives; -1: none */
+    char path[PATH_MAX]; /* empty: no folder */
+    int lock;            /* descriptor of the locked file in the folder, which shows that the run is alive; -1: none */
 };
 #define RUN_FOLDER_NONE ((struct run_folder){.lock = -1})
 
-/* Makes a folder for our user alone, and removes the folders that earlier runs of this user have left. Returns 0 or
+/* Makes a folder for our user only, and removes the folders left by earlier runs of this user. Returns 0 or
  * AML_EFAIL. */
 int run_folder_make(struct run_folder *folder, struct error *error);
 /* Removes the folder with its contents, if it was made. */

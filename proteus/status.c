@@ -1,4 +1,4 @@
-/* proteus status: asks a job's controller for the job's state, and shows it. */
+/* proteus status: requests a job's state from its controller, and shows it. */
 #include "proteus/answer.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
@@ -24,10 +24,10 @@ static bool take_status(void *context, struct observer *observer, const struct m
     return call->answer != NULL;
 }
 
-static const char USAGE[] =
-    "usage: proteus status --controller tcp://HOST:PORT [OPTIONS]\n\n"
-    "Shows a running job: how far it is, its nodes, and who serves how many of the partitions (ParamServ on\n"
-    "reliable nodes, ActivePS on transient ones, BackupPS: keeps a copy).\n\n";
+static const char USAGE[] = "usage: proteus status --controller tcp://HOST:PORT [OPTIONS]\n\n"
+                            "Shows a running job: how far it is, its nodes, and who serves how many of the\n"
+                            "partitions (ParamServ on reliable nodes, ActivePS on transient ones, BackupPS:\n"
+                            "keeps a copy).";
 
 static int tell_status(void *context, struct error *error) {
     const struct status_call *call = context;

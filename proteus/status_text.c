@@ -27,11 +27,6 @@ void status_make_printable(json_t *value) {
     }
 }
 
-static const char *text_of(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text != NULL ? text : "-";
-}
-
 static double number_of(const json_t *object, const char *key) {
     return json_number_value(json_object_get(object, key));
 }
@@ -44,7 +39,7 @@ static const char *phase_text(const json_t *status) {
                                             {"train", "training"},
                                             {"save", "saving the model"},
                                             {"leave", "ending"}};
-    const char *phase = text_of(status, "phase");
+    const char *phase = progress_word(status, "phase");
     for (size_t p = 0; p < sizeof phases / sizeof *phases; p++) {
         if (strcmp(phase, phases[p][0]) == 0) {
             return phases[p][1];
@@ -58,7 +53,7 @@ static const char *change_text(const json_t *status) {
                                              {"hold", ", about to change"},
                                              {"switch", ", changing"},
                                              {"recover", ", recovering"}};
-    const char *change = text_of(status, "change");
+    const char *change = progress_word(status, "change");
     for (size_t c = 0; c < sizeof changes / sizeof *changes; c++) {
         if (strcmp(change, changes[c][0]) == 0) {
             return changes[c][1];
@@ -69,7 +64,7 @@ static const char *change_text(const json_t *status) {
 
 void status_job_text(const json_t *status, char text[STATUS_JOB_TEXT]) {
     const json_t *stage = json_object_get(status, "stage");
-    const char *app = text_of(status, "app"); /* empty until the first node has joined */
+    const char *app = progress_word(status, "app"); /* empty until the first node has joined */
     struct progress_text job = {.bytes = text, .size = STATUS_JOB_TEXT};
     progress_add(&job, "%s: %s%s", app[0] != '\0' ? app : "job", phase_text(status), change_text(status));
     if (json_is_string(stage)) {
@@ -109,7 +104,7 @@ static void print_job(FILE *stream, const json_t *status) {
 }
 
 void status_feeders_text(const json_t *status, char text[STATUS_FEEDERS_TEXT]) {
-    const char *reason = text_of(status, "feeders_reason");
+    const char *reason = progress_word(status, "feeders_reason");
     struct progress_text line = {.bytes = text, .size = STATUS_FEEDERS_TEXT};
     text[0] = '\0';
     if (json_object_get(status, "feeders_max") != NULL) {
@@ -138,13 +133,13 @@ const char *status_stage_name(const json_t *object) {
 }
 
 void status_role_text(const json_t *node, const char *stage, char role[STATUS_ROLE_TEXT]) {
-    bool transient = strcmp(text_of(node, "tier"), "transient") == 0;
+    bool transient = strcmp(progress_word(node, "tier"), "transient") == 0;
     bool active = transient && strcmp(stage, "traditional") != 0;
-    bool copied = transient && strcmp(stage, "transient") != 0; /* for the next plan */
+    bool copied = transient && strcmp(stage, "transient") != 0; /* transient nodes hold copies for the next plan */
     role[0] = '\0';
     add_role(role, json_integer_value(json_object_get(node, "serves")), active ? "ActivePS" : "ParamServ");
     add_role(role, json_integer_value(json_object_get(node, "follows")), copied ? "copied" : "BackupPS");
-    if (strcmp(text_of(node, "tier"), "feeder") == 0) {
+    if (strcmp(progress_word(node, "tier"), "feeder") == 0) {
         snprintf(role, STATUS_ROLE_TEXT, "feeds");
     }
 }
@@ -165,14 +160,15 @@ static void print_node(FILE *stream, const json_t *node, const char *stage) {
     status_role_text(node, stage, role);
     progress_bytes_text(number_of(node, "bytes_sent") + number_of(node, "bytes_received"), network);
     progress_bytes_text(number_of(node, "memory_bytes"), memory);
-    fprintf(stream, "%-9.20s %-9.9s %-9s %-11s %6.0f %6.0f %4s %7s %7s %s\n", text_of(node, "name"),
-            text_of(node, "host"), text_of(node, "tier"),
-            json_is_true(json_object_get(node, "leaving")) ? "leaving" : text_of(node, "state"),
+    fprintf(stream, "%-9.20s %-9.9s %-9s %-11s %6.0f %6.0f %4s %7s %7s %s\n", progress_word(node, "name"),
+            progress_word(node, "host"), progress_word(node, "tier"),
+            json_is_true(json_object_get(node, "leaving")) ? "leaving" : progress_word(node, "state"),
             number_of(node, "clock"), number_of(node, "shards"), slow, network, memory, role);
 }
 
 static void print_expected(FILE *stream, const json_t *machine) {
-    fprintf(stream, "%-9.20s %-9s %-9s expected\n", text_of(machine, "name"), "-", text_of(machine, "tier"));
+    fprintf(stream, "%-9.20s %-9s %-9s expected\n", progress_word(machine, "name"), "-",
+            progress_word(machine, "tier"));
 }
 
 void status_print(FILE *stream, const json_t *answer) {

@@ -10,7 +10,7 @@ struct stop_call {
     json_t *summary; /* NULL until it comes */
 };
 
-/* The end may take long. The answers to STATUS show meanwhile that the controller runs. */
+/* The end may take long. Meanwhile the answers to STATUS show that the controller is alive. */
 static void ask_stop(void *context, struct observer *observer) {
     const struct stop_call *call = context;
     struct message stop = {.type = MESSAGE_STOP, .text = {.code = call->now ? AML_ESTOP : 0}};
@@ -30,7 +30,7 @@ static bool take_report(void *context, struct observer *observer, const struct m
     return call->summary != NULL;
 }
 
-/* A job that --now ends has failed, as asked. */
+/* A job ended by --now counts as failed, as requested. */
 static int tell_summary(void *context, struct error *error) {
     const struct stop_call *call = context;
     int result = call->now ? 0 : answer_result(call->summary, error);
@@ -44,7 +44,7 @@ static int tell_summary(void *context, struct error *error) {
 
 static const char USAGE[] = "usage: proteus stop --controller tcp://HOST:PORT [OPTIONS]\n\n"
                             "Ends a running job well: at a clock soon, and the model is saved. Waits for it.\n"
-                            "The exit status is the job's: 0, 1 when it failed, 2 for bad input; with --now 0.\n\n";
+                            "The exit status is the job's: 0, 1 when it failed, 2 for bad input; with --now 0.";
 
 int command_stop(int argc, char **argv) {
     struct stop_call stop = {0};

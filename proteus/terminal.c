@@ -32,7 +32,7 @@ bool terminal_can_rewrite(FILE *stream) {
     return isatty(fileno(stream)) == 1 && kind != NULL && strcmp(kind, "dumb") != 0;
 }
 
-/* Returns the number in the environment, or `otherwise`. */
+/* Returns the number in the environment variable `name`, or `otherwise`. */
 static int size_from(const char *name, int otherwise) {
     const char *text = getenv(name);
     long number = text != NULL ? strtol(text, NULL, 10) : 0;
@@ -48,7 +48,7 @@ struct terminal_size terminal_size_of(FILE *stream) {
                                   .columns = size_from("COLUMNS", TERMINAL_COLUMNS_DEFAULT)};
 }
 
-/* Returns the bytes of the UTF-8 character at `text`, and its columns: -1 when the terminal can't show it. */
+/* Returns the bytes of the UTF-8 character at `text`. Sets its columns; -1 when the terminal can't show it. */
 static size_t character_at(const char *text, mbstate_t *state, int *columns) {
     wchar_t wide;
     size_t length = mbrtowc(&wide, text, strlen(text), state);

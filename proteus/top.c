@@ -1,12 +1,12 @@
-/* proteus top: shows a running job's nodes live, on the whole screen of a terminal; elsewhere prints the table again
- * and again. Reads keys and asks for STATUS; top_view.c says what is seen. */
+/* proteus top: shows a running job's nodes live on the whole screen of a terminal; on other outputs prints the table
+ * repeatedly. Reads keys and requests STATUS; top_view.c makes the text. */
 #include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/signals.h"
 #include "agileml/net/zmq.h"
 #include "proteus/answer.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
-#include "proteus/signals.h"
 #include "proteus/top_view.h"
 
 #include <errno.h>
@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 enum {
-    TOP_KEY_BYTES = 8,            /* the longest key's sequence */
-    TOP_WARNING_MS = 2000,        /* silence that is shown */
-    TOP_PATIENCE_MS = 300 * 1000, /* a controller may be started again: as long as nodes wait by default */
+    TOP_KEY_BYTES = 8,            /* bytes of the longest key sequence */
+    TOP_WARNING_MS = 2000,        /* a longer silence is shown */
+    TOP_PATIENCE_MS = 300 * 1000, /* patience with a controller that is restarted: by default nodes wait as long */
 };
 
 #define TOP_INTERVAL_S     1.0
@@ -34,16 +34,16 @@ struct top {
     struct net_io *io;
     struct terminal terminal;
     struct top_view view;
-    uint64_t asked;   /* the number of the last request */
-    unsigned answers; /* so far */
-    bool ended;       /* the job */
-    bool silent;      /* the controller is, and the job was at its end */
-    bool full;        /* we have the whole screen */
-    bool keys;        /* standard input is a terminal, in the mode of `ours` */
+    uint64_t asked;   /* number of the last request */
+    unsigned answers; /* received so far */
+    bool ended;       /* the job has ended */
+    bool silent;      /* the controller is silent, and the job was at its end */
+    bool full;        /* we use the whole screen */
+    bool keys;        /* standard input is a terminal in the mode `ours` */
     bool printed;
     struct termios theirs, ours;
     int signal_fd;
-    char key[TOP_KEY_BYTES]; /* the beginning of a key's sequence */
+    char key[TOP_KEY_BYTES]; /* start of a key sequence */
     size_t key_bytes;
 };
 
@@ -69,7 +69,7 @@ static void leave_screen(struct top *top) {
     }
 }
 
-/* Writes a frame at once, so that a half is never seen. */
+/* Writes a frame in one piece, so that no half frame is seen. */
 static void draw(struct top *top) {
     char *frame = NULL;
     size_t size = 0;
@@ -89,7 +89,7 @@ static void draw(struct top *top) {
 
 /* ---- Keys and signals ---- */
 
-/* Returns the rows of a page, less one so that the eye finds its place. */
+/* Returns the rows of a page, less one to help the eye. */
 static long page(const struct top *top) {
     return top->view.page > 1 ? (long)top->view.page - 1 : 1;
 }
@@ -120,7 +120,7 @@ static void press(struct top *top, const char *key) {
     }
 }
 
-/* Collects a key's bytes: ESC [ or ESC O begins a sequence that a letter or ~ ends. */
+/* Collects a key's bytes. ESC [ or ESC O begins a sequence, which a letter or ~ ends. */
 static void take_byte(struct top *top, char byte) {
     top->key[top->key_bytes++] = byte;
     top->key[top->key_bytes] = '\0';
@@ -183,7 +183,7 @@ static int begin(void *context, struct net_io *io, struct error *error) {
     return result;
 }
 
-/* Takes the screen when the first answer has come: an error before that is a line like any other. */
+/* Takes the screen at the first answer: an error before that is printed as a normal line. */
 static int take_screen(struct top *top) {
     top->full = true;
     top->keys = tcgetattr(STDIN_FILENO, &top->theirs) == 0;
@@ -212,13 +212,13 @@ static void ask(void *context, struct observer *observer) {
     observer_ask_status(observer, ++top->asked);
 }
 
-/* Returns whether the job was about to end when the last answer came, so that silence means its end: the last moments
- * of a controller are too short to be seen. */
+/* Returns whether the job was about to end at the last answer, so that silence means its end. A controller's last
+ * moments are too short to be seen. */
 static bool was_at_its_end(const struct top *top) {
     const json_t *status = top->view.status;
     const char *phase = json_string_value(json_object_get(status, "phase"));
     double seconds = json_number_value(json_object_get(status, "seconds")) + now_seconds() - top->view.at;
-    bool over = forecast_left(&top->view.forecast, seconds).seconds <= 0; /* not known: NaN */
+    bool over = forecast_left(&top->view.forecast, seconds).seconds <= 0; /* false if NaN (unknown) */
     return status != NULL && (over || (phase != NULL && strcmp(phase, "save") == 0));
 }
 
@@ -241,7 +241,7 @@ static bool take_status(void *context, struct observer *observer, const struct m
     struct top *top = context;
     (void)observer;
     if (message->type != MESSAGE_STATUS || message->status.request != top->asked) {
-        return false; /* late: the next answer follows at once */
+        return false; /* an answer to an older request: the next answer follows soon */
     }
     json_t *status = answer_status(message);
     if (status == NULL) {
@@ -256,7 +256,7 @@ static bool take_status(void *context, struct observer *observer, const struct m
     }
     if (top->full) {
         draw(top);
-    } else if (!top->once || top->answers == 2 || top->ended) { /* rates are of two answers */
+    } else if (!top->once || top->answers == 2 || top->ended) { /* rates need two answers */
         printf("%s", top->printed ? "\n" : "");
         top_view_print(&top->view, &top->terminal, stdout);
         top->printed = true;
@@ -277,11 +277,11 @@ static int tell_end(void *context, struct error *error) {
     return 0;
 }
 
-static const char USAGE[] =
-    "usage: proteus top --controller tcp://HOST:PORT [OPTIONS]\n\n"
-    "Shows a running job's nodes live, on the whole screen; without a terminal prints the table again and again.\n"
-    "Keys: q quits; n, c, i, m, l and s sort by name, clock, items, memory, slowness and silence, a second time\n"
-    "the other way round; j, k, arrows, PgUp and PgDn scroll.\n\n";
+static const char USAGE[] = "usage: proteus top --controller tcp://HOST:PORT [OPTIONS]\n\n"
+                            "Shows a running job's nodes live, on the whole screen; without a terminal prints\n"
+                            "the table again and again. Keys: q quits; n, c, i, m, l and s sort by name,\n"
+                            "clock, items, memory, slowness and silence, a second time the other way round;\n"
+                            "j, k, arrows, PgUp and PgDn scroll.";
 
 int command_top(int argc, char **argv) {
     struct top top = {.interval = TOP_INTERVAL_S, .signal_fd = -1};

@@ -12,7 +12,7 @@
 enum {
     NAME_COLUMNS_MAX = 31,
     ROLE_COLUMNS_MAX = 24,
-    HEADER_ROWS = 5, /* the job, its bar, the cluster, the choice of feeders or an empty row, the columns' names */
+    HEADER_ROWS = 5, /* the job, its bar, the cluster, the choice of feeders or an empty row, the column names */
     FOOTER_ROWS = 1,
     BAR_COLUMNS = 30,
     BAR_COLUMNS_LEAST = 8,
@@ -32,17 +32,7 @@ void top_view_close(struct top_view *view) {
 
 /* ---- Answers ---- */
 
-static double number_of(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static const char *text_of(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text != NULL ? text : "-";
-}
-
-/* Adds what the counter has grown by since `before`. One that has fallen, or was not known, begins anew. */
+/* Adds the growth of the counter since `before`. If it has fallen, or was unknown, it starts anew. */
 static struct top_counter counter_after(const struct top_counter *before, double value, double seconds) {
     struct top_counter counter = {.value = value};
     if (before != NULL && value >= before->value && seconds > 0) {
@@ -53,12 +43,12 @@ static struct top_counter counter_after(const struct top_counter *before, double
     return counter;
 }
 
-/* Returns the growth in a second; NaN: not known. */
+/* Returns the growth per second; NaN: unknown. */
 static double rate_of(const struct top_counter *counter) {
     return counter->seconds > 0 ? counter->grown / counter->seconds : NAN;
 }
 
-/* Returns the node as it was in the last answer; NULL: another process, or none. `places`: indexes by name. */
+/* Returns the node as of the last answer; NULL: not there, or another process. `places`: indexes by name. */
 static const struct top_node *earlier(const struct top_view *view, const json_t *places, const struct top_node *node) {
     const json_t *place = json_object_get(places, node->name);
     const struct top_node *before = place != NULL ? &view->nodes[json_integer_value(place)] : NULL;
@@ -68,26 +58,26 @@ static const struct top_node *earlier(const struct top_view *view, const json_t 
 static struct top_node node_of(const struct top_view *view, const json_t *places, const json_t *object,
                                const char *stage, double seconds) {
     struct top_node node = {
-        .name = text_of(object, "name"),
-        .tier = text_of(object, "tier"),
-        .state = json_is_true(json_object_get(object, "leaving")) ? "leaving" : text_of(object, "state"),
-        .process = number_of(object, "pid"),
-        .clock = number_of(object, "clock"),
-        .memory = number_of(object, "memory_bytes"),
-        .silent = number_of(object, "silent_ms") / 1e3,
-        .slowness = number_of(object, "slowness_short"),
+        .name = progress_word(object, "name"),
+        .tier = progress_word(object, "tier"),
+        .state = json_is_true(json_object_get(object, "leaving")) ? "leaving" : progress_word(object, "state"),
+        .process = progress_number(object, "pid"),
+        .clock = progress_number(object, "clock"),
+        .memory = progress_number(object, "memory_bytes"),
+        .silent = progress_number(object, "silent_ms") / 1e3,
+        .slowness = progress_number(object, "slowness_short"),
     };
     const struct top_node *before = earlier(view, places, &node);
-    double bytes = number_of(object, "bytes_sent") + number_of(object, "bytes_received");
+    double bytes = progress_number(object, "bytes_sent") + progress_number(object, "bytes_received");
     status_role_text(object, stage, node.role);
-    node.items = counter_after(before != NULL ? &before->items : NULL, number_of(object, "items"), seconds);
+    node.items = counter_after(before != NULL ? &before->items : NULL, progress_number(object, "items"), seconds);
     node.bytes = counter_after(before != NULL ? &before->bytes : NULL, bytes, seconds);
     return node;
 }
 
 static struct top_node expected_of(const json_t *object) {
-    return (struct top_node){.name = text_of(object, "name"),
-                             .tier = text_of(object, "tier"),
+    return (struct top_node){.name = progress_word(object, "name"),
+                             .tier = progress_word(object, "tier"),
                              .state = "expected",
                              .process = NAN,
                              .clock = NAN,
@@ -100,14 +90,14 @@ static struct top_node expected_of(const json_t *object) {
 
 static void take_forecast(struct top_view *view, const json_t *status) {
     struct forecast *forecast = &view->forecast;
-    double iteration = number_of(status, "iteration");
-    double objective = number_of(status, "objective");
+    double iteration = progress_number(status, "iteration");
+    double objective = progress_number(status, "objective");
     bool partial = json_object_get(status, "partial") != NULL;
-    bool same = partial || objective == forecast->trend.objective; /* then it was most likely not evaluated */
+    bool same = partial || objective == forecast->trend.objective; /* then the objective was probably not evaluated */
     forecast_terms(forecast, status);
     if (iteration > forecast->iteration) {
         double changes = isnan(forecast->trend.objective) ? 1 : iteration - forecast->trend.iteration;
-        forecast_take(forecast, iteration, number_of(status, "seconds"), same ? NAN : objective, changes);
+        forecast_take(forecast, iteration, progress_number(status, "seconds"), same ? NAN : objective, changes);
     }
 }
 
@@ -130,7 +120,7 @@ static double key_of(const struct top_node *node, enum top_order order) {
     }
 }
 
-/* Largest numbers first and names from A on, or the other way round; what is not known is always last. */
+/* Numbers from the largest, and names from A, or the other way round. Unknown values are always last. */
 static int compare(const void *one, const void *other, void *context) {
     const struct top_view *view = context;
     const struct top_node *a = one;
@@ -200,7 +190,7 @@ void top_view_scroll(struct top_view *view, long rows) {
 
 /* ---- Text ---- */
 
-/* Where lines go: on a screen each replaces what was there. */
+/* The output of lines. On a screen each line replaces what was there. */
 struct sheet {
     FILE *stream;
     const struct terminal *terminal;
@@ -218,7 +208,7 @@ static void put_line(const struct sheet *sheet, const char *text, bool reverse) 
     }
 }
 
-/* Adds the text cut to `columns`, and spaces up to there. */
+/* Adds the text, cut or padded with spaces to `columns`. */
 static void add_cell(const struct sheet *sheet, struct progress_text *line, const char *text, int columns) {
     char fitted[LINE_TEXT];
     int wide = terminal_fit(sheet->terminal, text, columns, fitted, sizeof fitted);
@@ -233,10 +223,10 @@ static void put_job(const struct top_view *view, const struct sheet *sheet) {
     char bytes[LINE_TEXT];
     struct progress_text line = {.bytes = bytes, .size = sizeof bytes};
     char job[STATUS_JOB_TEXT];
-    double objective = number_of(view->status, "objective");
+    double objective = progress_number(view->status, "objective");
     double iterations = view->forecast.iterations;
     status_job_text(view->status, job);
-    progress_add(&line, "%s  iteration %.0f", job, fmax(number_of(view->status, "iteration"), 0));
+    progress_add(&line, "%s  iteration %.0f", job, fmax(progress_number(view->status, "iteration"), 0));
     if (iterations > 0) {
         progress_add(&line, " of %.0f", iterations);
     }
@@ -244,17 +234,17 @@ static void put_job(const struct top_view *view, const struct sheet *sheet) {
         progress_add(&line, "  objective %.6g", objective);
     }
     if (json_object_get(view->status, "partial") != NULL) {
-        progress_add(&line, " (of %.1f %% of the items)", progress_percent(number_of(view->status, "partial")));
+        progress_add(&line, " (of %.1f %% of the items)", progress_percent(progress_number(view->status, "partial")));
     }
     put_line(sheet, bytes, false);
 }
 
-/* NaN if neither is known. */
+/* Returns the sum of the known values; NaN if neither is known. */
 static double sum_of_known(double sum, double more) {
     return isnan(sum) ? more : isnan(more) ? sum : sum + more;
 }
 
-/* Adds the rates of all nodes together. */
+/* Adds the totals of the nodes' rates. */
 static void add_rates(const struct top_view *view, struct progress_text *line) {
     char number[PROGRESS_NUMBER_TEXT];
     double items = NAN;
@@ -273,17 +263,18 @@ static void add_rates(const struct top_view *view, struct progress_text *line) {
     }
 }
 
-/* The bar with the time left, and the rates of all nodes together. The bar is shorter where the rest needs the room. */
+/* Writes the bar with the time left, and the totals of the nodes' rates. The bar is shorter if the rest needs the
+ * columns. */
 static void put_progress(const struct top_view *view, const struct sheet *sheet, double now) {
     char bytes[LINE_TEXT] = "";
-    char rest[LINE_TEXT] = ""; /* ASCII: a column a byte */
+    char rest[LINE_TEXT] = ""; /* ASCII: one byte per column */
     struct progress_text line = {.bytes = bytes, .size = sizeof bytes};
     struct progress_text behind = {.bytes = rest, .size = sizeof rest};
     char bar[3 * BAR_COLUMNS + 1];
     char percent[PROGRESS_NUMBER_TEXT];
     char number[PROGRESS_NUMBER_TEXT];
     char time[2 * PROGRESS_NUMBER_TEXT];
-    double seconds = fmax(number_of(view->status, "seconds"), 0);
+    double seconds = fmax(progress_number(view->status, "seconds"), 0);
     struct forecast_left left = forecast_left(&view->forecast, seconds > 0 ? seconds + now - view->at : 0);
     double share = live_line_left_text(&left, percent, time);
     if (time[0] != '\0') {
@@ -328,13 +319,13 @@ static void put_cluster(const struct top_view *view, const struct sheet *sheet) 
     if (expected > 0) {
         progress_add(&line, ", %u expected", expected);
     }
-    progress_add(&line, "; failures %.0f, evictions %.0f, items redone %.0f",
-                 fmax(number_of(view->status, "failures"), 0), fmax(number_of(view->status, "evictions"), 0),
-                 fmax(number_of(view->status, "items_redone"), 0));
+    progress_add(
+        &line, "; failures %.0f, evictions %.0f, items redone %.0f", fmax(progress_number(view->status, "failures"), 0),
+        fmax(progress_number(view->status, "evictions"), 0), fmax(progress_number(view->status, "items_redone"), 0));
     put_line(sheet, bytes, false);
 }
 
-/* Columns of the table that are as wide as what is in them. */
+/* Widths of columns that depend on their contents. */
 struct widths {
     int name, tier, state, role;
 };
@@ -346,7 +337,7 @@ static int wider(const struct sheet *sheet, int width, const char *text, int mos
 }
 
 static struct widths widths_of(const struct top_view *view, const struct sheet *sheet) {
-    struct widths widths = {.name = 4, .tier = 9, .state = 5, .role = 4}; /* of their names */
+    struct widths widths = {.name = 4, .tier = 9, .state = 5, .role = 4}; /* widths of the column names */
     for (size_t n = 0; n < view->count; n++) {
         widths.name = wider(sheet, widths.name, view->nodes[n].name, NAME_COLUMNS_MAX);
         widths.state = wider(sheet, widths.state, view->nodes[n].state, NAME_COLUMNS_MAX);
@@ -355,7 +346,7 @@ static struct widths widths_of(const struct top_view *view, const struct sheet *
     return widths;
 }
 
-/* Writes the number by `write`, or "-" if it is not known. */
+/* Formats the number with `write`, or as "-" if it is unknown. */
 static const char *known(double number, void (*write)(double number, char text[PROGRESS_NUMBER_TEXT]),
                          char text[PROGRESS_NUMBER_TEXT]) {
     if (isnan(number)) {
@@ -409,7 +400,7 @@ static void put_keys(const struct top_view *view, const struct sheet *sheet, siz
         &line, "%zu-%zu of %zu  q quit  sort: n name c clock i items m memory l slow s silence  scroll: j k PgUp PgDn",
         view->count > 0 ? view->first + 1 : 0, last, view->count);
     terminal_fit(sheet->terminal, bytes, sheet->columns, fitted, sizeof fitted);
-    fprintf(sheet->stream, "%s\033[K", fitted); /* without an end of line, which would scroll the screen */
+    fprintf(sheet->stream, "%s\033[K", fitted); /* no newline, which would scroll the screen */
 }
 
 static void put_header(const struct top_view *view, const struct sheet *sheet, double now) {
@@ -423,14 +414,14 @@ static void put_header(const struct top_view *view, const struct sheet *sheet, d
 
 void top_view_draw(struct top_view *view, const struct terminal *terminal, struct terminal_size size, double now,
                    FILE *stream) {
-    int columns = size.columns - 1; /* behind a character in the last column ESC [ K would erase it */
+    int columns = size.columns - 1; /* ESC [ K after a character in the last column would erase that character */
     struct sheet sheet = {stream, terminal, columns < TOP_VIEW_COLUMNS_MAX ? columns : TOP_VIEW_COLUMNS_MAX, true};
     int rows = size.rows - HEADER_ROWS - FOOTER_ROWS;
     struct widths widths = widths_of(view, &sheet);
     view->page = rows > 1 ? (size_t)rows : 1;
     top_view_scroll(view, 0);
     fputs("\033[H", stream);
-    if (rows >= 1) { /* a lower screen has the nodes alone */
+    if (rows >= 1) { /* a smaller screen has only the nodes */
         put_header(view, &sheet, now);
         put_names(&sheet, &widths);
     }

@@ -1,5 +1,5 @@
-/* What `proteus top` shows: the nodes' table with rates, sorted and scrolled, as text. Does not read keys or the
- * network, and does not change the terminal's modes. */
+/* The text of `proteus top`: the nodes' table with rates, sorted and scrolled. Does not read keys or the network, and
+ * does not change the terminal's modes. */
 #ifndef PROTEUS_TOP_VIEW_H
 #define PROTEUS_TOP_VIEW_H
 
@@ -13,36 +13,36 @@
 
 enum { TOP_VIEW_COLUMNS_MAX = 300 };
 
-/* Older differences of a counter count little in its rate. */
+/* Older growth of a counter counts little in its rate. */
 #define TOP_VIEW_RATE_S 3.0
 
 enum top_order { TOP_BY_NAME, TOP_BY_CLOCK, TOP_BY_ITEMS, TOP_BY_MEMORY, TOP_BY_SLOWNESS, TOP_BY_SILENCE };
 
-/* A counter that grows, and its rate: sums in which older differences count less. */
+/* A growing counter and its rate: sums in which older growth weighs less. */
 struct top_counter {
-    double value; /* NaN: not known */
+    double value; /* NaN: unknown */
     double grown, seconds;
 };
 
 struct top_node {
-    const char *name, *tier, *state; /* in the view's status */
+    const char *name, *tier, *state; /* point into the view's status */
     char role[64];
-    double process; /* the node's process; NaN: a machine that is expected */
+    double process; /* id of the node's process; NaN: an expected machine */
     double clock, memory, silent;
-    double slowness; /* over the short window; 1: as the mean node */
+    double slowness; /* over the short window; 1: an average node */
     struct top_counter items, bytes;
 };
 
 struct top_view {
-    json_t *status; /* the last answer; NULL: none yet */
-    double at;      /* when it came: seconds of a clock that does not jump */
+    json_t *status; /* last answer; NULL: none yet */
+    double at;      /* when it came, in seconds of a clock that does not jump */
     struct top_node *nodes;
     size_t count;
     enum top_order order;
     bool reversed;
-    size_t first;  /* node of the first row */
+    size_t first;  /* index of the node in the first row */
     size_t page;   /* rows of nodes in the last frame */
-    double silent; /* seconds without an answer that are worth a warning; 0: none */
+    double silent; /* seconds without an answer, to be shown as a warning; 0: none */
     struct forecast forecast;
 };
 
@@ -51,9 +51,9 @@ void top_view_close(struct top_view *view);
 
 /* Takes an answer to STATUS that came at `now`. */
 void top_view_take(struct top_view *view, const json_t *status, double now);
-/* Sorts by `order`, in the other direction when it is the present one. */
+/* Sorts by `order`. If this is the present order, reverses it. */
 void top_view_sort(struct top_view *view, enum top_order order);
-/* Moves the table by so many rows. */
+/* Moves the table by `rows` rows. */
 void top_view_scroll(struct top_view *view, long rows);
 /* Writes a frame that fills a screen of this size, at `now`. */
 void top_view_draw(struct top_view *view, const struct terminal *terminal, struct terminal_size size, double now,

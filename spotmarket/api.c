@@ -48,17 +48,6 @@ bool api_known(const char *action) {
     return action_find(action) >= 0;
 }
 
-bool api_ready(struct api *api) {
-    bool dry = parameters_flag(&api->parameters, "DryRun");
-    if (!parameters_end(&api->parameters)) {
-        return false;
-    }
-    if (dry) {
-        api_error_set(&api->error, 412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.");
-    }
-    return !dry;
-}
-
 void api_error_document(struct text *answer, const struct api_error *error, const char *request_id) {
     text_add(answer, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error>");
     xml_text(answer, "Code", error->code);

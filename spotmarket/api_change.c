@@ -1,9 +1,6 @@
 /* EC2's actions that launch machines, end them, and tag them. See api_private.h. */
-#include "agileml/base/memory.h"
 #include "spotmarket/api_private.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const LAUNCH_TAGGED[] = {"instance", "volume", "network-interface", "spot-instances-request", NULL};
@@ -25,7 +22,7 @@ static void launch_close(struct launch *launch) {
     cloud_tags_close(&launch->request_tags);
 }
 
-/* Returns whether the type is "persistent", and refuses what is neither that nor "one-time". */
+/* Returns whether the type is "persistent". Rejects any other type but "one-time". */
 static bool launch_persistent(struct api *api, const char *type) {
     if (type != NULL && strcmp(type, "one-time") != 0 && strcmp(type, "persistent") != 0) {
         api_error_set(&api->error, 400, "InvalidParameterValue", "Invalid spot instance type '%.40s'", type);
@@ -33,7 +30,7 @@ static bool launch_persistent(struct api *api, const char *type) {
     return type != NULL && strcmp(type, "persistent") == 0;
 }
 
-/* Refuses a specification without an image or a type, or with resources that do not exist. */
+/* Rejects a specification without an image or a type, or with resources that do not exist. */
 static void launch_complete(struct api *api, const struct launch_spec *spec) {
     if (spec->image == NULL) {
         api_error_set(&api->error, 400, "MissingParameter", "The request must contain the parameter ImageId");
@@ -66,7 +63,7 @@ static void run_market_options(struct api *api, struct launch *launch) {
     launch->persistent =
         launch_persistent(api, parameters_text(p, "InstanceMarketOptions.SpotOptions.SpotInstanceType"));
     api_interruption_behavior(api, "InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior");
-    /* Checked, but without effect: the request is fulfilled at once. */
+    /* checked, but without effect: the request is fulfilled at once */
     (void)parameters_time(p, "InstanceMarketOptions.SpotOptions.ValidUntil", 0);
 }
 
@@ -107,7 +104,7 @@ static void run_write(struct api *api, size_t first, size_t count) {
     text_add(&api->body, "</instancesSet>");
 }
 
-/* Launches up to `most` machines in `zone`. Returns their number, and the index of the first in *first. */
+/* Launches up to `most` machines in `zone`. Returns their number, and sets *first to the index of the first. */
 static size_t launch_in(struct api *api, const struct launch *launch, const char *zone, size_t most, size_t *first) {
     struct cloud *cloud = api->cloud;
     char reservation[CLOUD_ID_TEXT];
@@ -143,7 +140,7 @@ static void run_launch(struct api *api, const struct launch *launch) {
         return;
     }
     if (api->cloud->instance_count + most > CLOUD_RECORDS_MAX || api->cloud->request_count + most > CLOUD_RECORDS_MAX ||
-        api->cloud->attempt_count == CLOUD_RECORDS_MAX) { /* the call could not be remembered by its token */
+        api->cloud->attempt_count == CLOUD_RECORDS_MAX) { /* the call could not be remembered with its token */
         api_launch_limit(api);
         return;
     }
@@ -286,7 +283,7 @@ void api_cancel_spot_instance_requests(struct api *api) {
 
 /* ---- CreateTags ---- */
 
-/* Returns the tags of the instance or request of that id; NULL with an error when there is none. */
+/* Returns the tags of the instance or request with that id; NULL with an error when there is none. */
 static struct cloud_tags *tags_of(struct api *api, const char *id) {
     if (strncmp(id, "sir-", 4) == 0) {
         struct spot_request *request = api_find_request(api, id);

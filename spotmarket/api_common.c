@@ -9,7 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE_FIRST_MAX = 999999999 }; /* nine digits */
+enum { PAGE_FIRST_MAX = 999999999 }; /* largest number of nine digits */
+
+bool api_ready(struct api *api) {
+    bool dry = parameters_flag(&api->parameters, "DryRun");
+    if (!parameters_end(&api->parameters)) {
+        return false;
+    }
+    if (dry) {
+        api_error_set(&api->error, 412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.");
+    }
+    return !dry;
+}
 
 /* ---- Filters ---- */
 
@@ -50,7 +61,7 @@ void api_filters(struct api *api, struct filters *filters, const char *const *kn
     }
 }
 
-/* '*' matches any characters, '?' any one; '\' makes the next character literal. */
+/* '*' matches any characters, '?' one character; '\' makes the next character literal. */
 static bool wildcard_match(const char *pattern, const char *text) {
     const char *star = NULL;
     const char *retry = NULL;
@@ -115,7 +126,7 @@ bool filters_match(const struct filters *filters, const struct cloud_tags *tags,
 
 /* ---- Pages ---- */
 
-/* Parses a token that api_page_next has made. Its moment is not in the future. */
+/* Parses a token made by api_page_next. Its time must not be in the future. */
 static bool page_parse(const char *token, struct page *page, int64_t now) {
     int end = 0;
     return strlen(token) < 60 && strspn(token, "page-0123456789") == strlen(token) &&
@@ -196,7 +207,7 @@ void api_interruption_behavior(struct api *api, const char *name) {
     }
 }
 
-void api_write_tags(struct api *api, const struct cloud_tags *tags) {
+static void write_tags(struct api *api, const struct cloud_tags *tags) {
     text_add(&api->body, "<tagSet>");
     for (size_t t = 0; t < tags->count; t++) {
         text_add(&api->body, "<item>");
@@ -227,7 +238,7 @@ void api_write_state(struct text *body, const char *name, enum instance_state st
     text_format(body, "</%s>", name);
 }
 
-/* Writes the reason as EC2 does: with the time if the user has ended the machine, without it if EC2 has. */
+/* Writes the reason as EC2 does: with the time if the user ended the machine, without it if EC2 did. */
 static void write_reason(struct text *body, const struct instance *instance) {
     char reason[64] = "";
     if (instance->ended != MARKET_NEVER && !instance_lives(instance) && !instance->evicted) {
@@ -270,7 +281,7 @@ void api_write_instance(struct api *api, const struct instance *instance) {
         xml_text(body, "spotInstanceRequestId", api->cloud->requests[instance->request]->id);
     }
     xml_text(body, "clientToken", instance->token);
-    api_write_tags(api, &instance->tags);
+    write_tags(api, &instance->tags);
     write_groups(api, spec);
     text_add(body, "</item>");
 }
@@ -314,7 +325,7 @@ void api_write_request(struct api *api, const struct spot_request *request) {
         xml_time(body, "validUntil", request->valid_until);
     }
     text_add(body, "<productDescription>Linux/UNIX</productDescription>");
-    api_write_tags(api, &request->tags);
+    write_tags(api, &request->tags);
     text_add(body, "<instanceInterruptionBehavior>terminate</instanceInterruptionBehavior></item>");
 }
 

@@ -35,7 +35,7 @@ static const char *history_value(const void *context, const char *name) {
                                                       : NULL;
 }
 
-/* Returns whether the request names the market's product, with or without " (Amazon VPC)". */
+/* Returns whether the request includes the market's product, with or without " (Amazon VPC)". */
 static bool history_has_product(const struct history *history, const struct market *market) {
     char vpc[MARKET_TEXT_MAX + 16];
     snprintf(vpc, sizeof vpc, "%s (Amazon VPC)", market->product);
@@ -80,7 +80,8 @@ void api_describe_spot_price_history(struct api *api) {
     api_filters(api, &history.filters, filters, false);
     history.page = api_page(api, 1, API_PAGE_MAX, API_PAGE_MAX, false);
     history.end = parameters_time(&api->parameters, "EndTime", history.page.moment);
-    history.end = history.end < history.page.moment ? history.end : history.page.moment; /* no price of the future */
+    /* future prices must not be shown */
+    history.end = history.end < history.page.moment ? history.end : history.page.moment;
     history.start = parameters_time(&api->parameters, "StartTime", INSTANT_MIN);
     if (history.start < history.page.moment - HISTORY_SECONDS) {
         history.start = history.page.moment - HISTORY_SECONDS;
@@ -88,7 +89,7 @@ void api_describe_spot_price_history(struct api *api) {
     if (!api_ready(api)) {
         return;
     }
-    size_t at = 0; /* index among all wanted points, market by market, newest first */
+    size_t at = 0; /* index among all wanted points: market by market, newest first */
     size_t end = history.page.first + history.page.most;
     text_add(&api->body, "<spotPriceHistorySet>");
     for (size_t m = 0; m < api->cloud->options.markets->count && at <= end; m++) {
@@ -389,8 +390,8 @@ void api_describe_tags(struct api *api) {
     static const char *const known[] = {"resource-id", "resource-type", "key", "value", NULL};
     struct filters filters;
     api_filters(api, &filters, known, false);
-    struct page page =
-        api_page(api, 5, API_PAGE_MAX, CLOUD_RECORDS_MAX, false); /* pages list machines, then requests */
+    /* pages list machines, then requests */
+    struct page page = api_page(api, 5, API_PAGE_MAX, CLOUD_RECORDS_MAX, false);
     if (!api_ready(api)) {
         return;
     }

@@ -14,11 +14,11 @@ struct fleet_pool {
     struct launch_spec *spec;
     const struct cloud_tags *template_tags;
     char zone[MARKET_TEXT_MAX];
-    int64_t bid; /* for spot machines */
+    int64_t bid; /* bid for spot machines */
     int64_t weight;
     size_t order;
-    int64_t price;          /* of a unit now: pools are sorted by it */
-    size_t spot, on_demand; /* launched */
+    int64_t price;          /* present price of a unit, by which pools are sorted */
+    size_t spot, on_demand; /* machines launched so far */
     size_t first_spot, first_on_demand;
 };
 
@@ -26,8 +26,8 @@ struct fleet {
     const char *token;
     struct fleet_pool pools[FLEET_POOLS_MAX];
     size_t count;
-    int64_t spot, on_demand; /* units wanted */
-    int64_t least;           /* launch no spot unit when there is room for fewer */
+    int64_t spot, on_demand; /* wanted units */
+    int64_t least;           /* least spot units: with room for fewer, launches none */
     bool diversified;
     struct cloud_tags tags;
     struct text errors;
@@ -94,7 +94,7 @@ static void fleet_configs(struct api *api, struct fleet *fleet) {
             }
             fleet_override(api, fleet, prefix, base, tags);
         }
-        if (o == 1 && api->error.status == 0) { /* the template as it is */
+        if (o == 1 && api->error.status == 0) { /* without overrides: the template as it is */
             fleet_override(api, fleet, prefix, base, tags);
         }
     }
@@ -188,7 +188,7 @@ static void fleet_error(struct fleet *fleet, const struct fleet_pool *pool, bool
     text_add(&fleet->errors, "</item>");
 }
 
-/* Launches up to `most` machines of a pool, and returns their number. */
+/* Launches up to `most` machines of a pool. Returns their number. */
 static size_t fleet_launch(struct api *api, struct fleet *fleet, struct fleet_pool *pool, bool spot, size_t most) {
     int64_t bid = !spot ? PRICE_UNKNOWN : pool->bid != PRICE_UNKNOWN ? pool->bid : pool->spec->type->price;
     struct cloud_room room = {.code = "InsufficientInstanceCapacity", .message = "There is not enough capacity"};
@@ -228,7 +228,7 @@ static int fleet_pool_compare(const void *a, const void *b) {
     return x->price != y->price ? (x->price < y->price ? -1 : 1) : x->order < y->order ? -1 : 1;
 }
 
-/* Puts the cheapest pools per unit first. */
+/* Sorts the pools by their price per unit, cheapest first. */
 static void fleet_sort(struct api *api, struct fleet *fleet, bool spot) {
     for (size_t i = 0; i < fleet->count; i++) {
         struct fleet_pool *pool = &fleet->pools[i];
@@ -240,7 +240,7 @@ static void fleet_sort(struct api *api, struct fleet *fleet, bool spot) {
     qsort(fleet->pools, fleet->count, sizeof *fleet->pools, fleet_pool_compare);
 }
 
-/* Units that all pools could give now. */
+/* Returns the units that all pools could provide now. */
 static int64_t fleet_room(struct api *api, const struct fleet *fleet) {
     int64_t units = 0;
     for (size_t i = 0; i < fleet->count && !api->no_capacity && units < fleet->least; i++) {
@@ -302,14 +302,15 @@ static void fleet_write(struct api *api, const struct fleet *fleet) {
                 fleet->errors.data != NULL ? fleet->errors.data : "");
 }
 
-/* Chooses the zones of pools that name none, by price. */
+/* Chooses zones by price for pools that have none. */
 static void fleet_zones(struct api *api, struct fleet *fleet) {
     for (size_t i = 0; i < fleet->count; i++) {
         struct fleet_pool *pool = &fleet->pools[i];
         int64_t bid = pool->bid != PRICE_UNKNOWN ? pool->bid : pool->spec->type->price;
         const char *zone = pool->zone[0] != '\0' ? pool->zone : cloud_zone(api->cloud, pool->spec->type, bid);
         zone =
-            zone != NULL ? zone : api->cloud->options.markets->list[0]->zone; /* no spot prices: a machine on demand */
+            /* no spot prices: launches on demand, in the first market's zone */
+            zone != NULL ? zone : api->cloud->options.markets->list[0]->zone;
         if (zone != pool->zone) {
             snprintf(pool->zone, sizeof pool->zone, "%s", zone);
         }

@@ -1,4 +1,5 @@
-/* EC2's actions that describe what launches name: images, subnets, security groups. See api_private.h, resources.h. */
+/* EC2's actions that describe what launches refer to: images, subnets, security groups. See api_private.h,
+ * resources.h. */
 #include "spotmarket/api_private.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ static void list_add(struct resource_list *list, const char *id) {
     }
 }
 
-/* Reads NAME.N; if there are none, the ids of that kind in the file of resources. */
+/* Reads NAME.N. If absent, takes the ids of that kind in the file of resources. */
 static void list_read(struct api *api, struct resource_list *list, const char *name, const char *kind) {
     const json_t *known = resources_of(&api->state->resources, kind);
     const char *id;
@@ -38,7 +39,7 @@ static void list_read(struct api *api, struct resource_list *list, const char *n
     }
 }
 
-/* Refuses ids that do not begin with `prefix`. */
+/* Rejects ids that do not begin with `prefix`. */
 static void list_check_form(struct api *api, const struct resource_list *list, const char *prefix, const char *code) {
     for (size_t i = 0; i < list->count; i++) {
         if (strncmp(list->ids[i], prefix, strlen(prefix)) != 0) {
@@ -119,7 +120,7 @@ static void write_subnet(struct api *api, const struct filters *filters, const c
     text_add(&api->body, "<defaultForAz>false</defaultForAz><mapPublicIpOnLaunch>false</mapPublicIpOnLaunch></item>");
 }
 
-/* Writes subnet-ZONE of each zone. */
+/* Writes the subnet subnet-ZONE of each zone. */
 static void write_zone_subnets(struct api *api, const struct filters *filters) {
     const struct markets *markets = api->cloud->options.markets;
     for (size_t m = 0; m < markets->count; m++) {

@@ -98,7 +98,7 @@ static void spec_groups(struct api *api, const char *prefix, struct launch_spec 
             api_error_set(&api->error, 400, "InvalidGroupId.Malformed", "Invalid id: \"%.60s\" (expecting \"sg-...\")",
                           group);
         }
-        if (n == 1) { /* a template's are replaced */
+        if (n == 1) { /* replaces the template's groups */
             while (spec->group_count > 0) {
                 free(spec->groups[--spec->group_count]);
             }
@@ -114,7 +114,7 @@ static void spec_groups(struct api *api, const char *prefix, struct launch_spec 
     parameters_ignore(&api->parameters, name);
 }
 
-/* What EC2 knows and has no meaning here. */
+/* Ignores parameters that EC2 has and that have no effect here. */
 static void spec_ignore(struct api *api, const char *prefix) {
     static const char *const names[] = {"BlockDeviceMapping.",   "Monitoring.",           "EbsOptimized",
                                         "MetadataOptions.",      "DisableApiTermination", "CreditSpecification.",
@@ -170,7 +170,7 @@ static struct launch_template *template_find(const struct api *api, const char *
     return NULL;
 }
 
-/* The template that LaunchTemplateId or LaunchTemplateName, after `prefix`, names. */
+/* Returns the template given by LaunchTemplateId or LaunchTemplateName after `prefix`. */
 static struct launch_template *template_named(struct api *api, const char *prefix) {
     const char *id = spec_text(api, prefix, "LaunchTemplateId");
     const char *name = spec_text(api, prefix, "LaunchTemplateName");
@@ -198,7 +198,7 @@ bool api_template(struct api *api, const char *prefix, const struct launch_templ
         return false;
     }
     *found = template;
-    *version = template->version_count; /* $Latest, and what nobody has chosen another default for */
+    *version = template->version_count; /* $Latest, and the default version, which nobody has set */
     if (wanted != NULL && strcmp(wanted, "$Latest") != 0 && strcmp(wanted, "$Default") != 0) {
         char *end;
         unsigned long number = strtoul(wanted, &end, 10);
@@ -231,7 +231,7 @@ static void template_add(struct launch_template *template, struct launch_spec *s
     cloud_tags_copy(&template->tags[v], tags);
 }
 
-/* LaunchTemplateData; to be dropped and closed by the caller. */
+/* Reads LaunchTemplateData. The caller drops the result and closes the tags. */
 static struct launch_spec *template_data(struct api *api, struct cloud_tags *tags) {
     static const char *const kinds[] = {"instance", "volume", "network-interface", "spot-instances-request", NULL};
     api_tag_specifications(api, "LaunchTemplateData.TagSpecification", kinds, "instance", tags);

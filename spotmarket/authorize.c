@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* "AWS4-HMAC-SHA256 Credential=KEY/DATE/REGION/SERVICE/aws4_request, SignedHeaders=a;b, Signature=..." taken apart. */
+/* The parts of "AWS4-HMAC-SHA256 Credential=KEY/DATE/REGION/SERVICE/aws4_request, SignedHeaders=a;b, Signature=...". */
 struct authorization {
     char text[AUTHORIZE_HEADER_MAX];
     char *key_id, *date, *region, *service, *end;
@@ -54,7 +54,7 @@ static bool authorization_parse(struct authorization *authorization, const char 
            authorization->signed_headers != NULL && authorization->signature != NULL;
 }
 
-/* x-amz-date, "20150830T123600Z", as seconds since 1970. */
+/* Parses an x-amz-date such as "20150830T123600Z" into seconds since 1970. */
 static bool date_parse(const char *date, int64_t *seconds) {
     char text[INSTANT_TEXT_MAX];
     if (strlen(date) != SIGV4_DATE - 1 || date[8] != 'T' || date[15] != 'Z') {
@@ -64,8 +64,7 @@ static bool date_parse(const char *date, int64_t *seconds) {
     return instant_parse(text, seconds);
 }
 
-/* Collects the headers that SignedHeaders names, all of each name. Returns false when one is missing or there are too
- * many. */
+/* Collects all headers whose names are in SignedHeaders. Returns false when one is missing or there are too many. */
 static bool signed_headers(const struct sigv4_request *request, const char *names, struct sigv4_header *headers,
                            size_t *count) {
     *count = 0;
@@ -89,7 +88,7 @@ static bool signed_headers(const struct sigv4_request *request, const char *name
     return *count > 0;
 }
 
-/* Returns whether the headers are signed without which a request could be sent elsewhere or later. */
+/* Returns whether the signature covers the headers that prevent a request from being sent elsewhere or later. */
 static bool signs_enough(const struct sigv4_header *headers, size_t count, bool token) {
     bool host = false;
     bool date = false;

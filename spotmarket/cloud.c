@@ -130,7 +130,7 @@ static struct cloud_room room_none(const char *code, const char *message) {
     return (struct cloud_room){.machines = 0, .code = code, .message = message};
 }
 
-/* Returns the room that the market itself has, without quotas. */
+/* Returns the room in the market itself, ignoring quotas. */
 static struct cloud_room room_of_pool(const struct cloud *cloud, const struct catalog_price *type, const char *zone,
                                       int64_t bid) {
     size_t m = cloud_market(cloud, type->type, zone);
@@ -232,10 +232,8 @@ static struct instance *instance_new(struct cloud *cloud, struct launch_spec *sp
     if (cloud->instance_count == CLOUD_RECORDS_MAX) {
         return NULL;
     }
-    if (cloud->instance_count == cloud->instance_capacity) {
-        cloud->instance_capacity = cloud->instance_capacity == 0 ? 64 : 2 * cloud->instance_capacity;
-        cloud->instances = memory_resized(cloud->instances, cloud->instance_capacity, sizeof *cloud->instances);
-    }
+    cloud->instances =
+        memory_extended(cloud->instances, cloud->instance_count, &cloud->instance_capacity, sizeof *cloud->instances);
     struct instance *instance = memory_zeroed(1, sizeof *instance);
     *instance = (struct instance){
         .number = cloud->instance_count,
@@ -269,6 +267,7 @@ static struct instance *instance_new(struct cloud *cloud, struct launch_spec *sp
 
 static void request_say(struct cloud *cloud, struct spot_request *request, enum request_state state, const char *status,
                         const char *message) {
+    assert(request->ended == MARKET_NEVER || request->state == state); /* a final state must not change */
     if (request->state != state || strcmp(request->status, status) != 0) {
         request->updated = cloud->now;
     }
@@ -284,10 +283,8 @@ static struct spot_request *request_new(struct cloud *cloud, struct launch_spec 
     if (cloud->request_count == CLOUD_RECORDS_MAX) {
         return NULL;
     }
-    if (cloud->request_count == cloud->request_capacity) {
-        cloud->request_capacity = cloud->request_capacity == 0 ? 64 : 2 * cloud->request_capacity;
-        cloud->requests = memory_resized(cloud->requests, cloud->request_capacity, sizeof *cloud->requests);
-    }
+    cloud->requests =
+        memory_extended(cloud->requests, cloud->request_count, &cloud->request_capacity, sizeof *cloud->requests);
     struct spot_request *request = memory_zeroed(1, sizeof *request);
     *request = (struct spot_request){
         .number = cloud->request_count,
@@ -365,7 +362,7 @@ static void request_lost(struct cloud *cloud, struct spot_request *request, cons
     if (request->state == REQUEST_ACTIVE && request->persistent) {
         request_say(cloud, request, REQUEST_OPEN, "pending-evaluation",
                     "Your Spot request has been submitted for review, and is pending evaluation.");
-        request->look = cloud->now + 1; /* later than now: the cause may take the next machine in the same second */
+        request->look = cloud->now + 1; /* later than now: the same cause may take the next machine in this second */
         return;
     }
     request_say(cloud, request, request->state == REQUEST_ACTIVE ? REQUEST_CLOSED : request->state, status, message);
@@ -408,7 +405,7 @@ void cloud_terminate(struct cloud *cloud, struct instance *instance) {
     if (instance_lives(instance)) {
         instance_end_by_user(cloud, instance, "Client.UserInitiatedShutdown",
                              "Client.UserInitiatedShutdown: User initiated shutdown");
-    } else if (instance->state == INSTANCE_STOPPED) { /* `ended` stays: it is paid until it stopped */
+    } else if (instance->state == INSTANCE_STOPPED) { /* `ended` stays: the machine is paid until it stopped */
         instance->state = INSTANCE_TERMINATED;
         instance->reason_code = "Client.UserInitiatedShutdown";
         instance->reason = "Client.UserInitiatedShutdown: User initiated shutdown";
@@ -488,7 +485,7 @@ static void instance_notice(struct cloud *cloud, struct instance *instance) {
     }
 }
 
-/* Makes the one change that is due now. */
+/* Makes the change that is due now. */
 static void instance_step(struct cloud *cloud, struct instance *instance) {
     int64_t now = cloud->now;
     if (instance->state == INSTANCE_SHUTTING_DOWN) {
@@ -513,7 +510,7 @@ static void instance_step(struct cloud *cloud, struct instance *instance) {
     }
 }
 
-/* Returns when the price next changes in a market where the request could run. */
+/* Returns when the price next changes in a market in which the request could run. */
 static int64_t request_price_change(const struct cloud *cloud, const struct spot_request *request) {
     int64_t next = MARKET_NEVER;
     const struct launch_spec *spec = request->spec;
@@ -529,7 +526,7 @@ static int64_t request_price_change(const struct cloud *cloud, const struct spot
     return next;
 }
 
-/* Fulfils an open request if there is room; otherwise sets its status and the time of the next evaluation. */
+/* Fulfils an open request if there is room. Otherwise sets its status and the time of its next evaluation. */
 static void request_evaluate(struct cloud *cloud, struct spot_request *request) {
     const struct launch_spec *spec = request->spec;
     const char *zone = spec->zone[0] != '\0' ? spec->zone : cloud_zone(cloud, spec->type, request->bid);
@@ -563,8 +560,8 @@ static void request_step(struct cloud *cloud, struct spot_request *request) {
     }
 }
 
-/* Returns the time of the next change, with the machine or request that changes. At equal times machines come before
- * requests, and older ones first. */
+/* Returns the time of the next change, and the machine or request that changes. At equal times machines come before
+ * requests, older ones first. */
 static int64_t cloud_find_next(const struct cloud *cloud, struct instance **instance, struct spot_request **request) {
     int64_t next = MARKET_NEVER;
     *instance = NULL;

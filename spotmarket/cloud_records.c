@@ -66,8 +66,7 @@ const char *cloud_tags_get(const struct cloud_tags *tags, const char *key) {
 
 void cloud_tags_copy(struct cloud_tags *to, const struct cloud_tags *from) {
     for (size_t i = 0; i < from->count; i++) {
-        (void)cloud_tags_set(to, from->list[i].key,
-                             from->list[i].value); /* fits, as `from` has no more than CLOUD_TAGS_MAX */
+        (void)cloud_tags_set(to, from->list[i].key, from->list[i].value); /* fits: `from` has at most CLOUD_TAGS_MAX */
     }
 }
 
@@ -94,10 +93,8 @@ struct attempt *cloud_attempt(const struct cloud *cloud, const char *action, con
 
 void cloud_remember(struct cloud *cloud, const char *action, const struct attempt *attempt) {
     assert(cloud->attempt_count < CLOUD_RECORDS_MAX);
-    if (cloud->attempt_count == cloud->attempt_capacity) {
-        cloud->attempt_capacity = cloud->attempt_capacity == 0 ? 64 : 2 * cloud->attempt_capacity;
-        cloud->attempts = memory_resized(cloud->attempts, cloud->attempt_capacity, sizeof *cloud->attempts);
-    }
+    cloud->attempts =
+        memory_extended(cloud->attempts, cloud->attempt_count, &cloud->attempt_capacity, sizeof *cloud->attempts);
     struct attempt *kept = &cloud->attempts[cloud->attempt_count++];
     *kept = *attempt;
     kept->action = memory_string(action);

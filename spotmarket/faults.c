@@ -4,14 +4,13 @@
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const NAMES[FAULT_COUNT] = {"slow",    "broken", "503",      "throttle", "html",
                                                "expired", "lost",   "capacity", "metadata"};
 
-/* A decimal number of lowest..highest, with `suffix` allowed behind it. */
+/* Parses a decimal number in lowest..highest, which `suffix` may follow. */
 static bool fault_number(const char *text, double lowest, double highest, const char *suffix, double *value) {
     char *end;
     size_t length = strspn(text, "0123456789+-.eE");

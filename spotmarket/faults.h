@@ -37,8 +37,8 @@ struct faults {
 
 enum { FAULTS_SPEC_MAX = 512, FAULTS_SLOW_MAX = 3600, FAULTS_CLOCK_MAX = 366 * 86400 };
 
-/* Sets all faults by a list such as "slow=2:0.3,503=0.1" ("2s" is allowed too). Faults that the list does not name are
- * off. On AML_EINPUT, with one line, nothing changes. The stream of draws continues. */
+/* Sets all faults from a list such as "slow=2:0.3,503=0.1" ("2s" is allowed, too). Faults not in the list are off.
+ * Returns AML_EINPUT with one line, and then changes nothing. The stream of draws continues. */
 int faults_parse(struct faults *faults, const char *spec, struct error *error);
 /* Draws whether the fault happens now. */
 bool faults_draw(struct faults *faults, enum fault fault);

@@ -26,7 +26,7 @@ void keyring_close(struct keyring *keyring) {
     explicit_bzero(keyring, sizeof *keyring);
 }
 
-/* Writes `digits` hexadecimal digits, at most 64: an HMAC of the use, machine and time under the secret. */
+/* Writes `digits` hexadecimal digits (at most 64): an HMAC of use, machine and time with the secret. */
 static void mark_make(const struct keyring *keyring, const char *use, const char *id, int64_t until, char *hex,
                       size_t digits) {
     unsigned char mark[EVP_MAX_MD_SIZE];

@@ -36,12 +36,12 @@ static pid_t parent_of(const char *pid) {
         return 0;
     }
     text[size] = '\0';
-    const char *name_end = strrchr(text, ')'); /* a name may hold anything */
+    const char *name_end = strrchr(text, ')'); /* a process's name may hold anything */
     int parent = 0;
     return name_end != NULL && sscanf(name_end + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
-/* Serves kernels that don't list a process's children. */
+/* For kernels that do not list a process's children. */
 static void kill_children_by_search(void) {
     DIR *proc = opendir("/proc");
     for (struct dirent *entry; proc != NULL && (entry = readdir(proc)) != NULL;) {
@@ -69,8 +69,8 @@ static void kill_children(void) {
     fclose(children);
 }
 
-/* Kills all processes of the machine. As their subreaper we get orphans as children, so no process of the machine is
- * left when we have no child. A list of children may miss new ones, so we list them again until there are none. */
+/* Kills all processes of the machine. We are its subreaper and get its orphans as children: when we have no child, no
+ * process of the machine is left. A list of children may miss new ones, so we list them again until there are none. */
 static void kill_all(pid_t script) {
     kill(-script, SIGKILL);
     for (unsigned wait_ms = 1;; wait_ms += wait_ms < WAIT_MS_MAX ? wait_ms : 0) {
@@ -101,7 +101,7 @@ _Noreturn static void script_run(const char *program, pid_t supervisor) {
     _exit(SCRIPT_FAILED);
 }
 
-/* Waits for one of the signals. The script of a slow machine runs and stands still in turns meanwhile. */
+/* Waits for one of the signals. Meanwhile the script of a slow machine runs and stops in turns. */
 static int await(const sigset_t *awaited, pid_t script, double speed) {
     if (speed >= 1) {
         return sigwaitinfo(awaited, NULL);
@@ -109,7 +109,7 @@ static int await(const sigset_t *awaited, pid_t script, double speed) {
     for (bool runs = true;; runs = !runs) {
         double part_ns = MACHINE_PERIOD_MS * 1e6 * (runs ? speed : 1 - speed);
         const struct timespec part = {.tv_nsec = (long)part_ns};
-        kill(-script, runs ? SIGCONT : SIGSTOP); /* not there yet: the next time */
+        kill(-script, runs ? SIGCONT : SIGSTOP); /* fails if the script does not run yet; the next turn catches it */
         int signal = sigtimedwait(awaited, NULL, &part);
         if (signal > 0) {
             return signal;
@@ -117,7 +117,7 @@ static int await(const sigset_t *awaited, pid_t script, double speed) {
     }
 }
 
-/* Waits until the script ends or SIGTERM comes, which the market sends, or the kernel when the market dies. */
+/* Waits until the script ends, or SIGTERM comes: from the market, or from the kernel when the market dies. */
 _Noreturn static void supervise(const char *program, pid_t market, double speed) {
     const struct sigaction without_stops = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
     sigset_t awaited;
@@ -161,7 +161,7 @@ static bool write_file(const char *path, const char *data, size_t size) {
     return close(file) == 0 && written;
 }
 
-/* In the child: folder, output and environment of the machine. */
+/* In the child: sets the machine's folder, output and environment. */
 static bool machine_enter(const char *metadata, const char *folder) {
     char text[PATH_MAX + 64];
     int null = open("/dev/null", O_RDONLY);
@@ -170,9 +170,9 @@ static bool machine_enter(const char *metadata, const char *folder) {
         dup2(console, STDERR_FILENO) < 0) {
         return false;
     }
-    close_range(STDERR_FILENO + 1, UINT_MAX, 0); /* first of all the server's socket */
+    close_range(STDERR_FILENO + 1, UINT_MAX, 0); /* most importantly the server's socket */
     setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata, 1);
-    unsetenv("AWS_EC2_METADATA_DISABLED"); /* is about our host; with it the script would see no notice */
+    unsetenv("AWS_EC2_METADATA_DISABLED"); /* concerns our host; the script would see no notice with it */
     setenv("PROTEUS_SHUTDOWN", "true", 1);
     ssize_t length = readlink("/proc/self/exe", text, PATH_MAX - 1);
     text[length > 0 ? length : 0] = '\0';
@@ -207,10 +207,7 @@ static void machine_fork(struct machines *machines, const struct instance *insta
         log_error("%s: can't start a process: %s", instance->id, strerror(errno));
         return;
     }
-    if (machines->count == machines->capacity) {
-        machines->capacity = machines->capacity == 0 ? 64 : 2 * machines->capacity;
-        machines->list = memory_resized(machines->list, machines->capacity, sizeof *machines->list);
-    }
+    machines->list = memory_extended(machines->list, machines->count, &machines->capacity, sizeof *machines->list);
     machines->list[machines->count++] = (struct machine){instance->number, pid};
 }
 
@@ -245,7 +242,7 @@ void machines_stop(struct machines *machines, size_t number) {
     }
 }
 
-/* Removes the machine of a supervisor that has ended. Returns its number, MARKET_NONE if there is none. */
+/* Removes the machine whose supervisor has ended. Returns its number; MARKET_NONE if there is none. */
 static size_t machine_forget(struct machines *machines, pid_t supervisor) {
     for (size_t i = 0; i < machines->count; i++) {
         if (machines->list[i].supervisor == supervisor) {

@@ -1,12 +1,12 @@
-/* spotmarket: the embedded cloud as a program. Reads the command line and the prices, then runs one loop, which waits
- * for requests, signals and the market's next change. */
+/* spotmarket: the embedded cloud as a program. Reads the command line and the prices, then runs one loop that waits for
+ * requests, signals and the market's next change. */
 #include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
-#include "agileml/base/memory.h"
 #include "agileml/base/new_file.h"
 #include "agileml/base/private_file.h"
-#include "bidbrain/command.h"
+#include "agileml/base/signals.h"
+#include "bidbrain/market/command.h"
 #include "bidbrain/market/market_read.h"
 #include "spotmarket/machines.h"
 #include "spotmarket/server.h"
@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
@@ -22,14 +21,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { BILL_WRITE_US = 100000, WAIT_MS_MAX = 60000, OWNER_LOOK_MS = 500 };
 
-#define SPEED_LEAST 0.05 /* a machine that stands still for longer seems to be gone */
+#define SPEED_LEAST 0.05 /* a machine stopped for longer seems to be gone */
 
 struct options {
     const char *prices, *start, *model, *listen, *credentials, *folder, *region, *product, *catalog, *zone;
@@ -55,10 +53,10 @@ struct spotmarket {
     char folder[PATH_MAX], bill[PATH_MAX + 16], authorization[PATH_MAX + 16];
     FILE *log;
     int signals, epoll;
-    int64_t start, steady_us; /* market time (seconds) and steady time of the beginning */
-    uint64_t billed;          /* cloud.changes when the bill was last written */
+    int64_t start, steady_us; /* at the beginning: market time in seconds, steady time in microseconds */
+    uint64_t billed;          /* cloud.changes at the last write of the bill */
     int64_t billed_us;        /* steady time of that write */
-    int64_t looked_us;        /* steady time of the last look at the owner */
+    int64_t looked_us;        /* steady time of the last check of the owner */
 };
 
 /* ---- Time ---- */
@@ -67,7 +65,7 @@ static struct service_clock market_clock(void *context) {
     const struct spotmarket *market = context;
     struct service_clock clock = {.real = time(NULL), .steady_us = (int64_t)monotonic_us()};
     double passed_us = (double)(clock.steady_us - market->steady_us) * market->options.speed;
-    double most_us = ((double)INSTANT_MAX - 1 - (double)market->start) * 1e6; /* instant.h writes no later time */
+    double most_us = ((double)INSTANT_MAX - 1 - (double)market->start) * 1e6; /* instant.h can't write later times */
     clock.market_us = market->start * 1000000 + (int64_t)(passed_us < most_us ? passed_us : most_us);
     return clock;
 }
@@ -135,12 +133,11 @@ static void write_bill(struct spotmarket *market, int64_t now_us) {
 
 /* ---- The loop ---- */
 
-/* Returns true when a signal asks us to end. */
+/* Returns true if a signal requests our end. */
 static bool take_signals(struct spotmarket *market) {
-    struct signalfd_siginfo signal;
     bool end = false;
-    while (read(market->signals, &signal, sizeof signal) == (ssize_t)sizeof signal) {
-        end = end || signal.ssi_signo != SIGCHLD;
+    for (int number = signals_next(market->signals); number != 0; number = signals_next(market->signals)) {
+        end = end || number != SIGCHLD;
     }
     machines_reap(&market->machines, on_ended, market);
     return end;
@@ -159,7 +156,7 @@ static int wait_ms(struct spotmarket *market, const struct service_clock *clock)
     return market->options.owner != NULL ? sooner(wait, OWNER_LOOK_MS) : wait;
 }
 
-/* Whether nobody needs the market any more: its owner is gone, no machine is left, and no request may get one. */
+/* Whether the market is no longer needed: its owner is gone, no machine is left, and no request may get one. */
 static bool is_abandoned(struct spotmarket *market, const struct service_clock *clock) {
     const struct cloud *cloud = &market->cloud;
     if (market->options.owner == NULL || clock->steady_us < market->looked_us + OWNER_LOOK_MS * 1000) {
@@ -200,19 +197,15 @@ static void serve(struct spotmarket *market) {
 /* ---- Beginning and end ---- */
 
 static int open_signals(struct spotmarket *market, struct error *error) {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &set, NULL);
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, 0};
     signal(SIGPIPE, SIG_IGN);
-    market->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    int code = signals_open(&market->signals, numbers, error);
+    if (code != 0) {
+        return code;
+    }
     market->epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN, .data.fd = market->signals};
-    if (market->signals < 0 || market->epoll < 0 ||
-        epoll_ctl(market->epoll, EPOLL_CTL_ADD, market->signals, &event) != 0) {
+    if (market->epoll < 0 || epoll_ctl(market->epoll, EPOLL_CTL_ADD, market->signals, &event) != 0) {
         return error_set(error, AML_EFAIL, "can't wait for signals: %s", strerror(errno));
     }
     return 0;
@@ -320,11 +313,11 @@ static void open_cloud(struct spotmarket *market) {
     market->service.faults.seed = (uint64_t)options->seed;
 }
 
-/* Writes the header that identifies our owner, as `curl -H @FILE` takes it. */
+/* Writes the header that identifies our owner, in the form of `curl -H @FILE`. */
 static int write_authorization(const struct spotmarket *market, struct error *error) {
     char owner[KEYRING_OWNER_HEX + 1];
     keyring_owner(&market->service.keyring, owner);
-    (void)unlink(market->authorization); /* of an earlier run */
+    (void)unlink(market->authorization); /* left by an earlier run */
     int file = open(market->authorization, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int written = file >= 0 ? dprintf(file, "Authorization: Bearer %s\n", owner) : -1;
     explicit_bzero(owner, sizeof owner);
@@ -357,7 +350,7 @@ static int open_server(struct spotmarket *market, struct error *error) {
     return 0;
 }
 
-/* No machine is faster than this computer. */
+/* Reads --speeds. No machine may be faster than this computer. */
 static int read_speeds(struct spotmarket *market, struct error *error) {
     const char *path = market->options.speeds;
     int code = command_speeds(path, &market->speeds, &market->machines.speed_count, error);
@@ -401,7 +394,7 @@ static int spotmarket_run(struct spotmarket *market, struct error *error) {
         return error_set(error, AML_EINPUT, "--%s is missing",
                          options->credentials == NULL ? "credentials FILE" : "folder DIR");
     }
-    (void)prctl(PR_SET_DUMPABLE, 0); /* not core_dumps_forbid: the machines' programs, unlike us, may dump core */
+    (void)prctl(PR_SET_DUMPABLE, 0); /* not core_dumps_forbid: the machines' programs may dump core, unlike us */
     int code = options->speeds != NULL ? read_speeds(market, error) : 0;
     code = code != 0 ? code : users_read(&market->users, options->credentials, error);
     code = code != 0 ? code : open_folder(market, error);
@@ -428,9 +421,10 @@ static int spotmarket_run(struct spotmarket *market, struct error *error) {
 static int run_command(struct spotmarket *market, const struct aml_option *options, int argc, char **argv) {
     struct error error = {0};
     int code = log_set_up(NULL, &error);
-    code = code != 0 ? code
-                     : command_options(options, "spotmarket --prices PATH --credentials FILE --folder DIR [OPTIONS]",
-                                       argc, argv, &error);
+    code = code != 0
+               ? code
+               : command_options(options, "usage: spotmarket --prices PATH --credentials FILE --folder DIR [OPTIONS]",
+                                 argc, argv, &error);
     if (code == 1) {
         return 0;
     }
@@ -462,15 +456,15 @@ int main(int argc, char **argv) {
         {"prices", "PATH", AML_OPTION_STRING, &o->prices, 0, 0,
          "recorded spot prices: a file, a folder, a store (.db)"},
         {"credentials", "FILE", AML_OPTION_STRING, &o->credentials, 0, 0, "AWS credentials file of who may call"},
-        {"roles", "FILE", AML_OPTION_STRING, &o->roles, 0, 0, "what machines' roles, and users, may do, JSON"},
-        {"resources", "FILE", AML_OPTION_STRING, &o->resources, 0, 0,
-         "images, subnets, groups, ... that there are, JSON; else all"},
         {"folder", "DIR", AML_OPTION_STRING, &o->folder, 0, 0, "for bill.json and the machines' folders; yours alone"},
         {"start", "TIME", AML_OPTION_STRING, &o->start, 0, 0, "market time of the beginning; else the first price's"},
         {"speed", "X", AML_OPTION_REAL, &o->speed, 0.001, 1e6, "market seconds in a second"},
         {"model", "MODEL", AML_OPTION_STRING, &o->model, 0, 0, "ec2-2016 or ec2"},
         {"listen", "HOST:PORT", AML_OPTION_STRING, &o->listen, 0, 0, "a loopback address; port 0: any"},
-        {"ready-fd", "N", AML_OPTION_INTEGER, &o->ready_fd, -1, 1 << 20, "descriptor that the URL is written to"},
+        {"log", "FILE", AML_OPTION_STRING, &o->log, 0, 0, "JSON lines of what happened to machines"},
+        {"help", "[TOPIC]", AML_OPTION_FLAG, &o->help, 0, 0, "this text, or a topic's options"},
+        {"version", NULL, AML_OPTION_FLAG, &o->version, 0, 0, "the version"},
+        OPTIONS_TOPIC("market", "what may be bought"),
         {"region", "NAME", AML_OPTION_STRING, &o->region, 0, 0, "the region that is served"},
         {"zone", "PREFIX", AML_OPTION_STRING, &o->zone, 0, 0, "only zones that begin so"},
         {"product", "NAME", AML_OPTION_STRING, &o->product, 0, 0, "product of the prices"},
@@ -478,6 +472,7 @@ int main(int argc, char **argv) {
         {"capacity", "N", AML_OPTION_INTEGER, &o->capacity, 0, 1e6, "machines per type and zone; 0: no limit"},
         {"spot-quota", "VCPUS", AML_OPTION_INTEGER, &o->spot_quota, 0, 1e9, "of spot machines; 0: no limit"},
         {"on-demand-quota", "VCPUS", AML_OPTION_INTEGER, &o->on_demand_quota, 0, 1e9, "of others; 0: no limit"},
+        OPTIONS_TOPIC("machines", "how they start and end"),
         {"boot", "SECONDS", AML_OPTION_INTEGER, &o->boot, 0, 86400, "market time from launch to running"},
         {"notice", "SECONDS", AML_OPTION_INTEGER, &o->notice, 0, 86400,
          "market time from an eviction's notice to its end"},
@@ -486,17 +481,19 @@ int main(int argc, char **argv) {
         {"interruptions", "SPEC", AML_OPTION_STRING, &o->interruptions, 0, 0,
          "none, advisor:FILE, lifetimes:FILE or replay:PATH, for model ec2"},
         {"events", "FILE", AML_OPTION_STRING, &o->events, 0, 0, "interruptions by schedule"},
-        {"throttle", NULL, AML_OPTION_FLAG, &o->throttle, 0, 0, "limit calls as EC2 does"},
-        {"faults", "SPEC", AML_OPTION_STRING, &o->faults, 0, 0, "what goes wrong, such as slow=2:0.3,503=0.1"},
-        {"page", "N", AML_OPTION_INTEGER, &o->page, 0, API_PAGE_MAX, "items of an answer's page at most; 0: as asked"},
         {"speeds", "FILE", AML_OPTION_STRING, &o->speeds, 0, 0,
          "JSON of types' speeds, {\"m1.large\": 0.5}: their machines stand still for the rest of the time"},
         {"seed", "N", AML_OPTION_INTEGER, &o->seed, 0, 9007199254740992.0, "for all that is drawn"},
+        OPTIONS_TOPIC("service", "who may call, how it answers"),
+        {"roles", "FILE", AML_OPTION_STRING, &o->roles, 0, 0, "what machines' roles, and users, may do, JSON"},
+        {"resources", "FILE", AML_OPTION_STRING, &o->resources, 0, 0,
+         "images, subnets, groups, ... that there are, JSON; else all"},
+        {"throttle", NULL, AML_OPTION_FLAG, &o->throttle, 0, 0, "limit calls as EC2 does"},
+        {"faults", "SPEC", AML_OPTION_STRING, &o->faults, 0, 0, "what goes wrong, such as slow=2:0.3,503=0.1"},
+        {"page", "N", AML_OPTION_INTEGER, &o->page, 0, API_PAGE_MAX, "items of an answer's page at most; 0: as asked"},
+        {"ready-fd", "N", AML_OPTION_INTEGER, &o->ready_fd, -1, 1 << 20, "descriptor that the URL is written to"},
         {"owner", "FILE", AML_OPTION_STRING, &o->owner, 0, 0,
          "end when no process holds a lock (flock) on FILE, no machine is left and no spot request is open"},
-        {"log", "FILE", AML_OPTION_STRING, &o->log, 0, 0, "JSON lines of what happened to machines"},
-        {"help", NULL, AML_OPTION_FLAG, &o->help, 0, 0, "this text"},
-        {"version", NULL, AML_OPTION_FLAG, &o->version, 0, 0, "the version"},
         {0},
     };
     log_set_name("spotmarket");

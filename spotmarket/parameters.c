@@ -30,7 +30,8 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* Decodes `size` bytes at `text` in place and adds a 0. Returns false when they are malformed or hold a 0 byte. */
+/* Decodes `size` bytes at `text` in place and appends a 0. Returns false when they are malformed or contain a 0
+ * byte. */
 static bool form_decode(char *text, size_t size) {
     char *out = text;
     for (size_t i = 0; i < size; i++, out++) {
@@ -56,7 +57,7 @@ static int parameter_compare(const void *a, const void *b) {
     return strcmp(((const struct parameter *)a)->name, ((const struct parameter *)b)->name);
 }
 
-/* "name=value" of `size` bytes at `pair`. */
+/* Adds "name=value", the `size` bytes at `pair`. */
 static bool parameters_add(struct parameters *parameters, char *pair, size_t size) {
     char *equals = memchr(pair, '=', size);
     size_t name_size = equals != NULL ? (size_t)(equals - pair) : size;

@@ -1,5 +1,5 @@
-/* See replays.h. Two hash tables: signatures are added to the recent one. When that is full it becomes the older one,
- * and the signatures of the older one before it are forgotten. */
+/* See replays.h. There are two hash tables. Signatures are added to the recent one. When it is full, it replaces the
+ * older table, whose signatures are forgotten. */
 #include "spotmarket/replays.h"
 
 #include "agileml/base/memory.h"
@@ -10,11 +10,11 @@
 enum { PLACES = 2 * REPLAYS_MAX, KEY_BYTES = 32 };
 
 struct replay {
-    char key[KEY_BYTES]; /* of the signature's digits; all 0: the place is free */
+    char key[KEY_BYTES]; /* from the signature's digits; all 0: the place is free */
     int64_t first_us;
 };
 
-/* The signature's place, or the free one that it would take. NULL: the table is not there. */
+/* Returns the signature's place, or the free place for it. NULL: there is no table. */
 static struct replay *table_place(const struct replays_table *table, const char *signature) {
     if (table->places == NULL) {
         return NULL;
@@ -34,7 +34,7 @@ static const struct replay *table_find(const struct replays_table *table, const 
     return place != NULL && place->key[0] != '\0' ? place : NULL;
 }
 
-/* Makes room in the recent table. */
+/* Turns the recent table into the older one, and starts a new one. */
 static void replays_turn(struct replays *replays) {
     if (replays->older.newest > replays->forgotten) {
         replays->forgotten = replays->older.newest;

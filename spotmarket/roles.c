@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns whether the action exists, or is a beginning and '*'. */
+/* Returns whether the action exists, or is the beginning of an action's name with '*'. */
 static bool action_is_good(const char *action) {
     const char *star = action != NULL ? strchr(action, '*') : NULL;
     return action != NULL && (star != NULL ? star[1] == '\0' : api_known(action));

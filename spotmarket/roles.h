@@ -1,10 +1,10 @@
-/* The actions that machines' roles and users are allowed: the file of --roles, a JSON object of lists of actions. '*'
- * at an action's end matches any rest:
+/* The actions that are allowed to machines' roles and to users: the file of --roles, a JSON object of lists of actions.
+ * '*' at the end of an action matches any rest:
  *
  *     {"proteus-bidbrain": ["Describe*", "RunInstances"], "proteus-node": [], "user/guest": ["Describe*"]}
  *
- * IAM's resources and conditions are not supported. A role that the file does not name may do nothing, a user
- * everything. */
+ * IAM's resources and conditions are not supported. A role that is not in the file may do nothing; a user that is not
+ * in the file may do everything. */
 #ifndef SPOTMARKET_ROLES_H
 #define SPOTMARKET_ROLES_H
 
@@ -14,10 +14,10 @@
 #include <stdbool.h>
 
 struct roles {
-    json_t *actions; /* by role and "user/NAME"; NULL: there are none */
+    json_t *actions; /* lists by role and by "user/NAME"; NULL: no file */
 };
 
-/* AML_EINPUT with one line: what is wrong, what was expected. */
+/* Returns 0, or AML_EINPUT with one line: what is wrong, what was expected. */
 int roles_read(struct roles *roles, const char *path, struct error *error);
 void roles_close(struct roles *roles);
 bool roles_allow(const struct roles *roles, const char *role, const char *action);

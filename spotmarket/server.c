@@ -14,19 +14,19 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/* A request that is being handled. */
+/* A request under way. */
 struct exchange {
     struct server *server;
     struct MHD_Connection *connection;
-    struct exchange *next; /* in the list of delayed exchanges */
-    int64_t due_us;        /* steady time at which it is sent, while it waits */
+    struct exchange *next; /* next in the list of delayed exchanges */
+    int64_t due_us;        /* steady time at which a delayed answer is sent */
     char uri[SERVICE_URI_MAX];
     bool uri_too_long, begun, answered;
     struct text body;
     struct sigv4_header headers[SERVICE_HEADERS_MAX];
     size_t header_count;
     struct service_answer answer;
-    size_t sent; /* of a broken answer */
+    size_t sent; /* bytes sent of a broken answer */
 };
 
 /* A connection. */
@@ -34,7 +34,7 @@ struct link {
     struct link *older, *newer;
     struct MHD_Connection *connection;
     int socket;
-    bool given_way; /* shut down and out of the list; libmicrohttpd will notice and close it */
+    bool given_way; /* shut down and removed from the list; libmicrohttpd will notice and close it */
 };
 
 struct server {
@@ -43,7 +43,7 @@ struct server {
     int epoll;
     char url[SERVER_URL];
     struct exchange *waiting;
-    struct link *oldest, *newest; /* by the time of the last answer, or of the connection */
+    struct link *oldest, *newest; /* sorted by the time of the last answer, or else of connecting */
     unsigned link_count;
 };
 
@@ -82,7 +82,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
 }
 
-/* Makes the connection the newest, as a request on it is over. */
+/* Makes the connection the newest: a request on it has ended. */
 static void link_renew(struct server *server, struct MHD_Connection *connection) {
     struct link *link = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     if (link != NULL && !link->given_way) {
@@ -91,7 +91,7 @@ static void link_renew(struct server *server, struct MHD_Connection *connection)
     }
 }
 
-/* Removes a delayed exchange. Returns false when it was not delayed. */
+/* Removes a delayed exchange. Returns false if it was not delayed. */
 static bool waiting_remove(struct server *server, const struct exchange *exchange) {
     for (struct exchange **at = &server->waiting; *at != NULL; at = &(*at)->next) {
         if (*at == exchange) {
@@ -117,7 +117,7 @@ static void link_give_way(struct server *server, struct link *link) {
 
 /* ---- Answers ---- */
 
-/* Sends half of the body, then fails, which cuts the connection. */
+/* Sends half of the body, then fails, which closes the connection. */
 static ssize_t broken_read(void *context, uint64_t position, char *bytes, size_t most) {
     struct exchange *exchange = context;
     size_t half = exchange->answer.body.length / 2;
@@ -219,7 +219,7 @@ static enum MHD_Result exchange_handle(struct exchange *exchange, const char *me
     return exchange_send(exchange);
 }
 
-/* Handles the first call of a request, when its headers have come. */
+/* Handles the first call for a request, when its headers are complete. */
 static enum MHD_Result exchange_begin(struct exchange *exchange) {
     const char *length =
         MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -286,7 +286,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 /* ---- The server ---- */
 
-/* "127.X.X.X:PORT" or "localhost:PORT". */
+/* Parses "127.X.X.X:PORT" or "localhost:PORT". */
 static bool listen_parse(const char *text, struct sockaddr_in *address) {
     char host[32];
     const char *colon = strrchr(text, ':');

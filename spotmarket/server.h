@@ -1,6 +1,6 @@
-/* HTTP for the embedded cloud: libmicrohttpd behind one descriptor, driven from the caller's loop. Bounded:
- * connections, headers, bodies, idle time. With too many connections, closes the one whose last request was
- * answered longest ago, so that slow clients don't keep others out. Listens on loopback addresses only. One thread. */
+/* HTTP for the embedded cloud: libmicrohttpd behind one descriptor, driven from the caller's loop. Limits connections,
+ * headers, bodies and idle time. With too many connections, closes the one whose last answer is oldest, so that slow
+ * clients don't keep others out. Listens only on loopback addresses. One thread. */
 #ifndef SPOTMARKET_SERVER_H
 #define SPOTMARKET_SERVER_H
 
@@ -8,8 +8,8 @@
 
 enum {
     SERVER_CONNECTIONS_MAX = 512,
-    SERVER_CONNECTIONS_KEPT = 448, /* kept after each step: the rest is room for new ones */
-    SERVER_MEMORY = 64 << 10,      /* bytes of a connection's headers */
+    SERVER_CONNECTIONS_KEPT = 448, /* connections left after each step, so that new ones find room */
+    SERVER_MEMORY = 64 << 10,      /* bytes for a connection's headers */
     SERVER_IDLE_SECONDS = 60,
     SERVER_URL = 64, /* bytes */
 };
@@ -17,20 +17,20 @@ enum {
 struct server;
 
 struct server_options {
-    const char *listen; /* "127.0.0.1:0": a loopback address, and a port, 0 for any */
+    const char *listen; /* such as "127.0.0.1:0": a loopback address and a port; 0: any port */
     struct service *service;
     struct service_clock (*clock)(void *context);
     void *context;
 };
 
-/* Returns 0, AML_EINPUT (--listen) or AML_EFAIL. */
+/* Returns 0, AML_EINPUT (wrong --listen) or AML_EFAIL. */
 int server_open(struct server **server, const struct server_options *options, struct error *error);
 void server_close(struct server *server); /* NULL is allowed */
-/* "http://127.0.0.1:PORT" */
+/* Returns a URL such as "http://127.0.0.1:PORT". */
 const char *server_url(const struct server *server);
 /* Returns a descriptor that is readable when server_step has work. */
 int server_fd(const struct server *server);
-/* Returns the milliseconds after which server_step has work even if the descriptor is not readable; -1: none. */
+/* Returns the milliseconds until server_step has work even if the descriptor is not readable; -1: none. */
 int server_wait_ms(const struct server *server);
 void server_step(struct server *server);
 

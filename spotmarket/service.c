@@ -24,16 +24,6 @@ void service_close(struct service *service) {
     keyring_close(&service->keyring);
 }
 
-void service_say(struct service_answer *answer, int status, const char *type, const char *body, ...) {
-    va_list arguments;
-    text_close(&answer->body);
-    va_start(arguments, body);
-    text_format_list(&answer->body, body, arguments);
-    va_end(arguments);
-    answer->status = status;
-    answer->type = type;
-}
-
 /* ---- EC2 ---- */
 
 static void service_request_id(struct service *service, char id[CLOUD_ID_TEXT]) {
@@ -48,7 +38,7 @@ static bool action_launches(const char *action) {
            strcmp(action, "CreateFleet") == 0;
 }
 
-/* Draws the faults that replace the answer. Returns true when *answer is set; an EC2 error goes to *error instead. */
+/* Draws faults that replace the answer. Returns true if *answer is set; sets *error instead for an EC2 error. */
 static bool service_fault(struct service *service, struct service_answer *answer, struct api_error *error) {
     if (faults_draw(&service->faults, FAULT_HTML)) {
         service_say(answer, 502, "text/html",
@@ -69,7 +59,7 @@ static bool service_fault(struct service *service, struct service_answer *answer
     return false;
 }
 
-/* Returns whether nothing in the request narrows its result down. */
+/* Returns whether the request has no filters and no ids. */
 static bool is_unfiltered(const struct parameters *parameters) {
     return !parameters_has(parameters, "Filter.") && !parameters_has(parameters, "InstanceId.") &&
            !parameters_has(parameters, "SpotInstanceRequestId.") && !parameters_has(parameters, "ImageId.") &&
@@ -77,8 +67,8 @@ static bool is_unfiltered(const struct parameters *parameters) {
            !parameters_has(parameters, "MaxResults");
 }
 
-/* Returns the machine whose role's keys have the request's session token, with these keys and their expiry. NULL: there
- * is no such machine, or it has ended. */
+/* Returns the machine whose role's session token is in the request, with the role's keys and their expiry. NULL: no
+ * such machine, or it has ended. */
 static const struct instance *service_role(const struct service *service, const struct sigv4_request *request,
                                            struct user *role, int64_t *until) {
     char id[CLOUD_ID_TEXT];
@@ -90,7 +80,8 @@ static const struct instance *service_role(const struct service *service, const 
     return machine != NULL && instance_lives(machine) && machine->spec->profile != NULL ? machine : NULL;
 }
 
-/* Returns whether the request's signer may do this: a user by default everything, a machine what its role allows. */
+/* Returns whether the request's signer may do this. A user may do everything by default, a machine what its role
+ * allows. */
 static bool service_authorize(const struct service *service, const struct sigv4_request *request, const char *action,
                               int64_t now, struct authorized *authorized, struct api_error *error) {
     struct user role;
@@ -127,7 +118,7 @@ static void service_checked(struct service *service, const struct sigv4_request 
     }
     struct authorized authorized;
     if (error->status != 0 || !service_authorize(service, request, action, answer->date, &authorized, error)) {
-        /* *error says why */
+        /* *error has the reason */
     } else if (service->throttling && api_known(action) &&
                !throttle_take(&service->throttle, action, is_unfiltered(parameters), clock->steady_us)) {
         api_error_set(error, 503, "RequestLimitExceeded", "Request limit exceeded.");
@@ -164,13 +155,13 @@ static void service_say_clock(const struct service *service, const struct servic
     char moment[INSTANT_TEXT_MAX];
     int64_t seconds = clock->market_us / 1000000;
     instant_format(seconds, moment);
-    moment[strlen(moment) - 1] = '\0'; /* the Z */
+    moment[strlen(moment) - 1] = '\0'; /* cuts the Z */
     service_say(answer, 200, "application/json", "{\"now\":\"%s.%03dZ\",\"seconds\":%" PRId64 ".%06d,\"speed\":%.9g}\n",
                 moment, (int)(clock->market_us / 1000 % 1000), seconds, (int)(clock->market_us % 1000000),
                 service->speed);
 }
 
-/* Returns whether the owner asks. Otherwise answers with 401 and the header that is expected. */
+/* Returns whether the request is the owner's. Otherwise answers 401 with the expected header. */
 static bool service_owner_asks(const struct service *service, const struct sigv4_request *request,
                                struct service_answer *answer) {
     static const char scheme[] = "Bearer ";
@@ -210,7 +201,7 @@ static void service_set_faults(struct service *service, const struct sigv4_reque
     json_decref(root);
 }
 
-/* "localhost" or an address 127.X.X.X, with any port or none. */
+/* Returns whether the host is "localhost" or an address 127.X.X.X, with or without a port. */
 static bool host_is_loopback(const char *host) {
     char name[INET_ADDRSTRLEN];
     struct in_addr address;
@@ -224,8 +215,8 @@ static bool host_is_loopback(const char *host) {
            (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
 }
 
-/* Returns whether no web page can have sent the request. A page sends its Origin; a page from a name that now resolves
- * to us (DNS rebinding) sends that name as Host. Ports may differ from ours, as a tunnel's does. */
+/* Returns whether the request can't be from a web page. A page sends its Origin. A page from a name that now resolves
+ * to us (DNS rebinding) sends that name as Host. The port may differ from ours, for instance through a tunnel. */
 static bool service_is_local(const struct sigv4_request *request) {
     size_t hosts = 0;
     bool local = true;

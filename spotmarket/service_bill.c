@@ -1,4 +1,4 @@
-/* The bill: the exact costs of each machine and of all, by both billing models (billing.h). */
+/* The bill: the exact cost of each machine and of all machines, by both billing models (billing.h). */
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 #include "spotmarket/service_private.h"
@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct market_rules *const MODELS[] = {&MARKET_EC2_2016, &MARKET_EC2};
@@ -18,7 +17,7 @@ struct total {
     int64_t evictions;
 };
 
-/* Returns a string. Texts of requests were checked to be UTF-8; those of price files were not. */
+/* Returns a string. Texts from requests were checked to be UTF-8, but not those from price files. */
 static json_t *json_text(const char *text) {
     json_t *string = json_string(text);
     return string != NULL ? string : json_string("?");
@@ -30,7 +29,7 @@ static json_t *json_instant(int64_t seconds) {
     return json_string(text);
 }
 
-/* Dollars with four decimals, half up, by whole numbers. */
+/* Returns dollars with four decimals, rounded half up, computed in integers. */
 static json_t *json_dollars(int64_t amount) {
     char text[40];
     int64_t parts = (amount + AMOUNT_DOLLAR / 20000) / (AMOUNT_DOLLAR / 10000);

@@ -1,9 +1,8 @@
-/* The instance metadata service, version 2, of every machine: /metadata/INSTANCE-ID/SECRET/latest/... See service.h. */
+/* The instance metadata service, version 2, of all machines: /metadata/INSTANCE-ID/SECRET/latest/... See service.h. */
 #include "agileml/base/instant.h"
 #include "spotmarket/authorize.h"
 #include "spotmarket/service_private.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,16 @@
 enum { ROLE_SECONDS = 6 * HOUR };
 
 static const char JSON[] = "application/json";
+
+void service_say(struct service_answer *answer, int status, const char *type, const char *body, ...) {
+    va_list arguments;
+    text_close(&answer->body);
+    va_start(arguments, body);
+    text_format_list(&answer->body, body, arguments);
+    va_end(arguments);
+    answer->status = status;
+    answer->type = type;
+}
 
 static void metadata_token(const struct service *service, const struct sigv4_request *request,
                            const struct instance *instance, int64_t now, struct service_answer *answer) {
@@ -52,7 +61,7 @@ static void say_rebalance(const struct instance *instance, struct service_answer
     }
 }
 
-/* Writes the role's keys for this machine. Their expiry is in real time, by which signatures are checked. */
+/* Writes the role's keys for this machine. They expire in real time, by which signatures are checked. */
 static void say_credentials(const struct service *service, const struct instance *instance, const char *role,
                             int64_t now, struct service_answer *answer) {
     const char *profile = instance->spec->profile;
@@ -129,8 +138,8 @@ void service_metadata_path(const struct service *service, const char *id, char p
     snprintf(path, SERVICE_METADATA_PATH, "/metadata/%s/%s", id, secret);
 }
 
-/* Returns the machine that `path` ("ID/SECRET/WHAT") names, and *what ("latest/..."). NULL: no such machine, a machine
- * that has ended, or a wrong secret. */
+/* Returns the machine in `path` ("ID/SECRET/WHAT"), and sets *what ("latest/..."). NULL: no such machine, an ended
+ * machine, or a wrong secret. */
 static const struct instance *metadata_machine(const struct service *service, const char *path, const char **what) {
     char id[CLOUD_ID_TEXT], secret[KEYRING_PATH_HEX + 1];
     size_t id_length = strcspn(path, "/");

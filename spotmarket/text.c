@@ -53,7 +53,7 @@ void text_close(struct text *text) {
     memset(text, 0, sizeof *text);
 }
 
-/* Returns the length of the UTF-8 sequence at `c` if XML 1.0 can hold it, else 0. */
+/* Returns the length of the UTF-8 sequence at `c` if XML 1.0 allows it, else 0. */
 static size_t xml_length(const unsigned char *c) {
     if (c[0] < 0x80) {
         return c[0] >= ' ' || c[0] == '\t' || c[0] == '\n' || c[0] == '\r';
@@ -61,7 +61,7 @@ static size_t xml_length(const unsigned char *c) {
     size_t length = c[0] < 0xC2 || c[0] >= 0xF5 ? 0 : c[0] < 0xE0 ? 2 : c[0] < 0xF0 ? 3 : 4;
     for (size_t i = 1; i < length; i++) {
         if ((c[i] & 0xC0) != 0x80) {
-            return 0; /* the end of the text too */
+            return 0; /* also at the end of the text */
         }
     }
     bool overlong = (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xF0 && c[1] < 0x90);
@@ -117,6 +117,6 @@ void xml_number(struct text *text, const char *name, int64_t value) {
 void xml_time(struct text *text, const char *name, int64_t seconds) {
     char moment[INSTANT_TEXT_MAX];
     instant_format(seconds, moment);
-    moment[strlen(moment) - 1] = '\0'; /* the Z */
+    moment[strlen(moment) - 1] = '\0'; /* cuts the Z */
     text_format(text, "<%s>%s.000Z</%s>", name, moment, name);
 }

@@ -1,5 +1,5 @@
-/* Text that grows, and XML in it. Escapes values, which come from outside; names are ours. A zeroed struct is an empty
- * text. One thread. */
+/* Text that grows, and XML in it. Escapes values, which come from outside; names are our own. A zeroed struct is an
+ * empty text. One thread. */
 #ifndef SPOTMARKET_TEXT_H
 #define SPOTMARKET_TEXT_H
 
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct text {
-    char *data; /* ends in a 0 byte once something was added */
+    char *data; /* NUL-terminated after the first addition */
     size_t length, capacity;
 };
 
@@ -22,10 +22,10 @@ void text_close(struct text *text);
 /* Returns whether the text is UTF-8 without control characters except tab and line ends, as XML and JSON require. */
 bool text_is_clean(const char *text);
 
-/* Adds <name>value</name>, nothing when `value` is NULL. Bytes that XML 1.0 can't hold become '?'. */
+/* Adds <name>value</name>; nothing when `value` is NULL. Bytes that XML 1.0 does not allow become '?'. */
 void xml_text(struct text *text, const char *name, const char *value);
 void xml_number(struct text *text, const char *name, int64_t value);
-/* Adds a time as EC2 writes it: 2016-03-01T00:02:00.000Z */
+/* Adds a time in EC2's form, such as 2016-03-01T00:02:00.000Z. */
 void xml_time(struct text *text, const char *name, int64_t seconds);
 
 #endif

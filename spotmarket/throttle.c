@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The size of each bucket and the tokens added a second. The first rule that matches applies. */
+/* The capacity of each bucket, and the tokens added per second. The first rule that matches applies. */
 static const struct {
-    const char *name; /* of a call, or how it begins */
+    const char *name; /* an action, or the beginning of its name */
     bool begins, unfiltered;
     double size, per_second;
 } RULES[] = {
@@ -17,7 +17,7 @@ static const struct {
     {"RunInstances", false, false, 5, 2},
     {"TerminateInstances", false, false, 100, 5},
     {"CreateTags", false, false, 100, 10},
-    {"", true, false, 50, 5}, /* other changes */
+    {"", true, false, 50, 5}, /* all other changes */
 };
 
 static size_t throttle_rule(const char *action, bool unfiltered) {

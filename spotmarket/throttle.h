@@ -17,8 +17,8 @@ struct throttle {
 };
 
 /* Takes a token for a call of `action` at `now_us`. Returns false when its bucket is empty. `unfiltered`: the call is a
- * Describe without ids or filters, which has a bucket of its own for machines and for spot requests. A zeroed struct
- * has all buckets full. */
+ * Describe without ids or filters, for which machines and spot requests have separate buckets. A zeroed struct has full
+ * buckets. */
 bool throttle_take(struct throttle *throttle, const char *action, bool unfiltered, int64_t now_us);
 
 #endif

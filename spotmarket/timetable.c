@@ -12,7 +12,7 @@
 
 enum { WORDS_MAX = 8 };
 
-/* A number of seconds, "S" or "Ss". */
+/* Parses a number of seconds, "S" or "Ss". */
 static bool seconds_parse(const char *text, double most, double *seconds) {
     char *end;
     *seconds = strtod(text, &end);
@@ -31,7 +31,7 @@ static size_t market_named(const struct markets *markets, const char *name) {
     return MARKET_NONE;
 }
 
-/* Parses the event of `words`. Returns what is wrong; NULL: nothing, and *event is set. */
+/* Parses the event of `words`. Returns what is wrong, or NULL with *event set. */
 static const char *event_parse(char *const *words, size_t count, const struct markets *markets, int64_t start,
                                int64_t notice, struct cloud_event *event) {
     double seconds = 0;

@@ -15,7 +15,7 @@ struct timetable {
     size_t count;
 };
 
-/* AML_EINPUT with "PATH:LINE: what is wrong, what was expected". */
+/* Returns 0, or AML_EINPUT with "PATH:LINE: what is wrong, what was expected". */
 int timetable_read(struct timetable *timetable, const char *path, const struct markets *markets, int64_t start,
                    int64_t notice, struct error *error);
 void timetable_close(struct timetable *timetable);

@@ -36,7 +36,7 @@ static int user_found(void *context, const struct ini_item *item, struct error *
     if (item->part != NULL) {
         return 0;
     }
-    struct user *user = &users->list[users->count - 1]; /* nothing stands before the first section */
+    struct user *user = &users->list[users->count - 1]; /* exists, since nothing precedes the first section */
     return strcmp(item->name, "aws_access_key_id") == 0
                ? user_field(user->key_id, sizeof user->key_id, path, item, error)
            : strcmp(item->name, "aws_secret_access_key") == 0
@@ -66,7 +66,7 @@ int users_read(struct users *users, const char *path, struct error *error) {
     if (file == NULL || fstat(fileno(file), &status) != 0) {
         code = error_set(error, AML_EINPUT, "%s: %s", path, strerror(errno));
     } else if ((code = private_file_check(path, &status, error)) == 0) {
-        setbuf(file, NULL); /* its buffer would keep the secrets */
+        setbuf(file, NULL); /* no buffer, which would keep the secrets */
         code = users_load(users, file, path, error);
     }
     if (file != NULL) {

@@ -16,7 +16,7 @@ enum {
 };
 
 struct user {
-    char name[USER_NAME_MAX]; /* of the profile; longer ones are cut */
+    char name[USER_NAME_MAX]; /* name of the profile; a longer name is cut */
     char key_id[USER_KEY_MAX];
     char secret[USER_SECRET_MAX];
     char token[USER_TOKEN_MAX]; /* "": none */
@@ -27,12 +27,13 @@ struct users {
     size_t count;
 };
 
-/* Reads "[profile]" sections with aws_access_key_id, aws_secret_access_key and perhaps aws_session_token; ignores
- * other keys. Only the file's owner may have rights to it. AML_EINPUT with file and line, and never a secret. */
+/* Reads "[profile]" sections with aws_access_key_id, aws_secret_access_key and perhaps aws_session_token; ignores other
+ * keys. The file must be accessible only to its owner. Returns AML_EINPUT with file and line, but never with a
+ * secret. */
 int users_read(struct users *users, const char *path, struct error *error);
-/* Wipes and frees. */
+/* Wipes the secrets and frees everything. */
 void users_close(struct users *users);
-/* Returns NULL when nobody has this key id. */
+/* Returns NULL when no user has this key id. */
 const struct user *users_find(const struct users *users, const char *key_id);
 
 #endif

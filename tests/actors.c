@@ -84,7 +84,7 @@ void actors_pass(struct actors *actors, uint64_t us) {
     }
 }
 
-/* ---- The plan, as a server and a node get it ---- */
+/* ---- The plan that a server and a node receive ---- */
 
 static struct message make_plan(void) {
     struct message plan = {.type = MESSAGE_PLAN, .epoch = ACTORS_EPOCH, .frame_count = 5};
@@ -130,7 +130,7 @@ static struct message make_plan(void) {
     return plan;
 }
 
-/* Adds `value` in place of the row: dense row `key`. */
+/* Sets the message's rows to one dense row `key` of table 0 with the value. */
 static void add_row(struct message *message, uint64_t key, int64_t value) {
     static const struct wire_directory_entry entry = {.table = 0, .rows = 1};
     message->frames[0] = buffer_copy(&entry, sizeof entry);
@@ -139,7 +139,7 @@ static void add_row(struct message *message, uint64_t key, int64_t value) {
     message->frame_count = 3;
 }
 
-/* ---- A controller ---- */
+/* ---- Controller ---- */
 
 static void end_controller(void *context, int code, const char *text) {
     (void)code;
@@ -219,7 +219,7 @@ static void open_controller(struct actors *actors) {
     assert(actors->controller.progress.completed == CLOCKS);
 }
 
-/* ---- A server ---- */
+/* ---- Server ---- */
 
 static void flush(struct actors *actors, unsigned origin, uint32_t partition, uint64_t clock) {
     struct message message = {.type = MESSAGE_FLUSH};
@@ -241,7 +241,7 @@ static void open_server(struct actors *actors) {
             flush(actors, 0, p, clock);
             flush(actors, 1, p, clock);
         }
-        flush(actors, 0, p, CLOCKS + 1); /* the other one's is still to come */
+        flush(actors, 0, p, CLOCKS + 1); /* the flush of node 1 is yet to come */
     }
     struct message update = {.type = MESSAGE_UPDATE, .update = {.partition = 1, .clock = 1}};
     add_row(&update, 1, 7);
@@ -250,7 +250,7 @@ static void open_server(struct actors *actors) {
     assert(partition_reached(actors->server.replicas[1].partition) == 1);
 }
 
-/* ---- A node ---- */
+/* ---- Node ---- */
 
 static void hook_prepare(void *context, const struct node_set *set) {
     (void)context;
@@ -275,7 +275,7 @@ static void hook_evaluate(void *context, unsigned set, uint64_t clock, bool agai
     (void)again;
 }
 
-/* Once the job runs, so that it begins without waiting for batches. */
+/* Feeders count only once the job runs, so that it begins without waiting for batches. */
 static unsigned hook_feeds(void *context) {
     return ((struct actors *)context)->fed ? 2 : 0;
 }
@@ -285,7 +285,7 @@ static unsigned hook_feed_stages(void *context) {
     return 1;
 }
 
-/* Accepts even clocks and never finishes them; refuses odd ones. */
+/* Accepts even clocks and never finishes their batches; refuses odd clocks. */
 static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
                            unsigned count) {
     (void)context;
@@ -322,7 +322,7 @@ static void hook_rejoin(void *context, const char *why) {
     ((struct actors *)context)->ended++;
 }
 
-/* Answers what the client has asked of each partition. */
+/* Answers the client's request for each partition. */
 static void answer_subscriptions(struct actors *actors) {
     for (uint32_t p = 0; p < FORGE_PARTITIONS; p++) {
         struct message push = {.type = MESSAGE_PUSH};
@@ -383,11 +383,11 @@ static void open_node(struct actors *actors) {
     node_evaluated(&actors->node, &sum);
     assert(actors->node.work.activity == NODE_COMPUTING && actors->node.work.clock == 2);
     actors->fed = true;
-    node_wake(&actors->node); /* asks for the batches of clock 3 */
+    node_wake(&actors->node); /* requests the batches of clock 3 */
     assert(actors->node.feed.used > 0);
 }
 
-/* ---- Any ---- */
+/* ---- All kinds ---- */
 
 void actors_open(struct actors *actors, enum actors_kind kind) {
     memset(actors, 0, sizeof *actors);
@@ -459,7 +459,7 @@ static void digest_controller(const struct controller *c, uint64_t *d) {
                                 c->barrier.clock,
                                 c->barrier.purpose,
                                 c->change.due,
-                                c->recovery.due,
+                                c->verdicts.fence,
                                 c->job.stopping,
                                 c->job.final,
                                 c->report.count,

@@ -12,7 +12,7 @@ static uint64_t draw(uint64_t *random) {
     return hash_mix((*random)++);
 }
 
-/* A number of `bytes` bytes in place of the one at `at`. */
+/* Replaces the number of `bytes` bytes at `at` by a limit, a neighbour of the present value, or a random number. */
 static void change_number(unsigned char *at, size_t bytes, uint64_t *random) {
     uint64_t number = 0;
     memcpy(&number, at, bytes);
@@ -33,7 +33,7 @@ static void change_bytes(unsigned char *data, size_t size, uint64_t *random) {
     }
 }
 
-/* Whether the decoder takes the message with this head; then `message` is what it has decoded. */
+/* Whether the decoder accepts the message with this head. If so, `message` becomes the decoded one. */
 static bool decodes(struct message *message, const unsigned char *head, size_t size) {
     struct message decoded;
     struct error error = {0};
@@ -91,7 +91,7 @@ static void add_frame(struct message *message, size_t size) {
     message->frames[message->frame_count++] = frame;
 }
 
-/* Row 0 of table 0, of 8 bytes. */
+/* Adds row 0 of table 0, which has 8 bytes. */
 static void add_row(struct message *message) {
     static const struct wire_directory_entry entry = {.table = 0, .rows = 1};
     message->frames[message->frame_count++] = buffer_copy(&entry, sizeof entry);

@@ -1,4 +1,4 @@
-/* Messages that are well formed, as the decoder takes them, and mean harm: for tests of what actors believe. */
+/* Well-formed messages, which the decoder accepts, with harmful content: for tests of what actors believe. */
 #ifndef TESTS_FORGE_H
 #define TESTS_FORGE_H
 
@@ -6,12 +6,13 @@
 
 enum { FORGE_TYPES = 256, FORGE_PARTITIONS = 4, FORGE_SHARDS = 8 };
 
-/* Changes some fields or frames of the message, in copies of its frames, to values drawn from `random`: the limits,
- * what stands beside the present value, and any. The decoder takes the result. The type stays; the epoch may change. */
+/* Changes some fields or frames of the message, in copies of its frames, to values drawn from `random`: limits,
+ * neighbours of the present value, or any value. The decoder accepts the result. The type stays; the epoch may
+ * change. */
 void forge_change(struct message *message, uint64_t *random);
 
-/* A message of the type, of a job of FORGE_PARTITIONS partitions and FORGE_SHARDS shards whose table 0 has rows of 8
- * bytes: all its numbers are 0, as far as the decoder takes that. False: there is no such type. */
+/* Makes a message of the type, for a job of FORGE_PARTITIONS partitions and FORGE_SHARDS shards whose table 0 has rows
+ * of 8 bytes. All numbers are 0 as far as the decoder accepts that. Returns false when there is no such type. */
 bool forge_message(unsigned type, struct message *message);
 
 #endif

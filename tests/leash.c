@@ -1,10 +1,10 @@
-/* leash PROGRAM [ARGUMENT...]: runs a test and ends with its exit status. When the test has ended, or is ended, by its
- * timeout for one, every process that it left behind is killed: jobs of a failed test would go on for ever, take the
- * machine from the next tests, and hold the pipe at whose end the test's runner waits.
+/* leash PROGRAM [ARGUMENT...]: runs a test and ends with its exit status. When the test ends or is ended, for example
+ * by its timeout, leash kills every process that the test left behind. Jobs of a failed test would otherwise go on for
+ * ever, slow down the next tests, and keep open the pipe that the test's runner reads to its end.
  *
- * A second process, the guard, is the test's parent. Orphans come to it, as it is a subreaper (prctl(2)). It has a
- * session of its own, so that it outlives a kill of leash's process group; then, too, it kills what the test has
- * started. leash ends when its runner does. */
+ * A second process, the guard, is the test's parent. As a subreaper (prctl(2)) it also becomes the parent of orphans.
+ * The guard has a session of its own, so that it outlives a kill of leash's process group and then kills the test's
+ * processes, too. leash ends when its runner ends. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { GRACE_LOOKS = 20, GRACE_LOOK_MS = 100 }; /* what a test that went well has ended may still be ending */
+enum { GRACE_LOOKS = 20, GRACE_LOOK_MS = 100 }; /* processes of a successful test may take so long to end */
 
-/* Returns how many children there are; kills and names them if `end` is set. */
+/* Returns the number of children. With `end`, kills and names them. */
 static int find_children(bool end) {
     char path[64], name[64];
     int count = 0;
@@ -44,7 +44,8 @@ static int find_children(bool end) {
     return count;
 }
 
-/* Children of a killed one come to us, to be killed next. */
+/* Kills all children, after up to `looks` waits for them to end. Children of a killed process become ours and are
+ * killed next. */
 static void kill_all(int looks) {
     for (; looks > 0 && find_children(false) > 0; looks--) {
         while (waitpid(-1, NULL, WNOHANG) > 0) {
@@ -59,7 +60,7 @@ static void kill_all(int looks) {
     }
 }
 
-/* Returns true when our child has ended, with its status; false when a signal asks us to end. */
+/* Returns true when the child has ended, with its status; false when a signal asks leash to end. */
 static bool wait_for(pid_t child, const sigset_t *signals, int *status) {
     for (;;) {
         int number = sigwaitinfo(signals, NULL);
@@ -75,7 +76,7 @@ static bool wait_for(pid_t child, const sigset_t *signals, int *status) {
     }
 }
 
-/* Runs the test; returns leash's exit status. */
+/* Runs the test, kills what it left behind and returns leash's exit status. */
 static int guard(char **command, const sigset_t *signals) {
     int status = 0;
     pid_t test = fork();

@@ -1,4 +1,4 @@
-/* Who may read, and who may change something. See server_private.h. */
+/* Decides who may read, and who may change something. See server_private.h. */
 #include "web/server_private.h"
 
 #include "agileml/base/private_file.h"
@@ -18,7 +18,7 @@
 
 /* ---- The token ---- */
 
-/* Somebody may have given the secret itself: then the message does not repeat it. */
+/* The user may have given the secret itself as the path: then the message does not repeat it. */
 static int token_not_found(const char *path, int reason, struct error *error) {
     bool secret = reason == ENOENT && strchr(path, '/') == NULL && strlen(path) >= WEB_TOKEN_MIN;
     return secret ? error_set(error, AML_EINPUT,
@@ -66,7 +66,7 @@ int access_open(struct web *web, const struct web_options *options, struct error
     return options->token != NULL ? read_token(&web->access, options->token, error) : 0;
 }
 
-/* In a time that does not depend on where the texts differ. */
+/* Compares in a time that does not depend on the place of the first difference. */
 static bool is_same_secret(const char *given, const char *secret) {
     size_t size = strlen(secret);
     return strlen(given) == size && CRYPTO_memcmp(given, secret, size) == 0;
@@ -83,7 +83,7 @@ static bool has_token(const struct web *web, struct MHD_Connection *connection) 
 void access_login(struct web *web, char session[SESSION_TEXT]) {
     unsigned char random[(SESSION_TEXT - 1) / 2];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
-        abort(); /* the kernel has always random bytes once it runs */
+        abort(); /* impossible: a running kernel always has random bytes */
     }
     for (size_t b = 0; b < sizeof random; b++) {
         snprintf(session + 2 * b, 3, "%02x", random[b]);
@@ -114,8 +114,8 @@ static bool has_certificate(struct MHD_Connection *connection) {
 
 /* ---- Together ---- */
 
-/* Whether the request names this server as it is reached on this machine. A page of another site whose name was made to
- * lead here names that site instead. */
+/* Whether the request's Host is this machine's own name. A page of another site whose name resolves to this machine
+ * sends that site's name. */
 static bool names_this_machine(struct MHD_Connection *connection) {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
@@ -145,7 +145,7 @@ enum access access_to_read(struct web *web, struct MHD_Connection *connection) {
     return !access->loopback || names_this_machine(connection) ? ACCESS_GRANTED : ACCESS_OTHER_NAME;
 }
 
-/* Whether a browser sends the request for a page of this server, or no browser does. */
+/* Whether the request is not from a browser, or from a page of this server. */
 static bool is_of_own_origin(struct MHD_Connection *connection) {
     const char *origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin");
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);

@@ -1,4 +1,4 @@
-/* Requests to the job by POST: evict, stop, checkpoint. They are handed to the feeding thread, which answers. */
+/* POST requests to the job: evict, stop, checkpoint. The feeding thread receives and answers them. */
 #include "web/server_private.h"
 
 #include "agileml/base/memory.h"
@@ -11,7 +11,7 @@
 
 enum { NODES_MAX = 4096, NOTICE_DEFAULT_S = 120, NOTICE_MAX_S = 86400 };
 
-/* Whether the object has these keys alone: one that is mistyped would else be left out without a word. */
+/* Whether the object has no other keys: a mistyped key would otherwise be ignored silently. */
 static bool has_only(const json_t *body, const char *key, const char *other) {
     return json_object_size(body) ==
            (size_t)(json_object_get(body, key) != NULL) + (size_t)(json_object_get(body, other) != NULL);
@@ -55,7 +55,7 @@ static const struct route {
     const char *url;
     enum web_action_kind kind;
     bool (*read)(const json_t *body, struct web_action *action);
-    const char *expected; /* what the body has to be */
+    const char *expected; /* the expected body */
 } ACTIONS[] = {
     {"/api/evict", WEB_EVICT, read_evict,
      "expected {\"nodes\": [NAME, ...]}, perhaps with \"notice_seconds\": 0 to 86400, and nothing else"},
@@ -96,17 +96,23 @@ static enum MHD_Result say_outcome(const struct web *web, struct MHD_Connection 
                       : code == AML_ELIMIT ? MHD_HTTP_SERVICE_UNAVAILABLE
                                            : MHD_HTTP_GATEWAY_TIMEOUT;
     json_t *answer = json_pack("{s:b,s:s}", "ok", code == 0, "text", text);
-    if (answer == NULL) { /* a text that is not UTF-8 */
+    if (answer == NULL) { /* a text is not UTF-8 */
         answer = json_pack("{s:b,s:s}", "ok", code == 0, "text", "(not text)");
     }
     char *body = json_dumps(answer, JSON_COMPACT | JSON_ENSURE_ASCII);
-    enum MHD_Result result = routes_say(web, connection, status, "application/json", body);
+    enum MHD_Result result = answers_say(web, connection, status, "application/json", body);
     free(body);
     json_decref(answer);
     return result;
 }
 
-/* An eviction with a text has left out names that no node has: no success, as with 'proteus evict'. */
+void web_action_close(struct web_action *action) {
+    free(action->nodes);
+    *action = (struct web_action){0};
+}
+
+/* Reports the result. An eviction with a text has skipped unknown nodes, so that it is no success, as with 'proteus
+ * evict'. */
 static enum MHD_Result say_result(const struct web *web, struct MHD_Connection *connection, const struct route *route,
                                   const struct waiter *waiter) {
     char text[sizeof waiter->text + 32];

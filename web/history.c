@@ -14,7 +14,7 @@ enum { STRIDE_MAX = 1 << 30 };
 /* The kept lines of one type. */
 struct kept {
     struct report_line **lines;
-    uint64_t *places; /* of each line's point among all points of its type, from 0 */
+    uint64_t *places; /* for each line, its point's place among all points of this type, from 0 */
     size_t count, capacity;
     size_t bytes;
     uint64_t seen; /* points of this type so far */
@@ -33,7 +33,7 @@ enum kind {
     KINDS
 };
 static const char *const NAMES[KINDS] = {"iteration", "clock", "usage", "money", "nodes", "decision", "note", "event"};
-#define THINNED KIND_NODES /* the kinds before it */
+#define THINNED KIND_NODES /* kinds before this one are thinned */
 
 struct history {
     char run[HISTORY_RUN_TEXT];
@@ -64,7 +64,7 @@ void report_line_drop(struct report_line *line) {
     }
 }
 
-/* The type is the first key "type": in texts quotes are escaped, so that they can't look like it. */
+/* Takes the first key "type". Texts can't look like it, since their quotes are escaped. */
 static enum kind kind_of(const struct report_line *line) {
     const char *type = strstr(line->text, "\"type\":");
     type = type != NULL ? strchr(type + strlen("\"type\":"), '"') : NULL;
@@ -77,7 +77,8 @@ static enum kind kind_of(const struct report_line *line) {
     return KIND_EVENT;
 }
 
-/* Whether a line is of the same point as the one before it: a usage of many nodes is several lines, with one time. */
+/* Whether a line belongs to the same point as the line before. The usage of many nodes takes several lines with the
+ * same time. */
 static bool is_same_point(enum kind kind, const struct report_line *line, const struct report_line *before) {
     static const char key[] = "\"seconds\":";
     const char *a = strstr(line->text, key);
@@ -99,7 +100,7 @@ static void kept_append(struct kept *kept, struct report_line *line, uint64_t pl
     kept->bytes += line->size;
 }
 
-/* Keeps lines for which `stays` is true. */
+/* Keeps the lines for which `stays` is true. */
 static void kept_filter(struct kept *kept, bool (*stays)(const struct kept *kept, size_t index)) {
     size_t left = 0;
     for (size_t l = 0; l < kept->count; l++) {
@@ -118,7 +119,7 @@ static bool is_on_stride(const struct kept *kept, size_t index) {
     return kept->places[index] % kept->stride == 0 || kept->places[index] == kept->places[kept->count - 1];
 }
 
-/* How many of the oldest lines go at a time. */
+/* Returns how many of the oldest lines are dropped at once. */
 static size_t older_part(const struct kept *kept) {
     return kept->count / 8 > 2 ? kept->count / 8 : 2;
 }
@@ -127,14 +128,17 @@ static bool is_in_newer_part(const struct kept *kept, size_t index) {
     return index >= older_part(kept);
 }
 
-/* Of the oldest lines only the last stays, and says what all of them say about who takes part. */
+/* Keeps only the last of the oldest lines, which then combines what all of them say about the nodes. */
 static bool is_last_of_older_part(const struct kept *kept, size_t index) {
     return index + 1 >= older_part(kept);
 }
 
 static void kept_fold(struct kept *kept) {
     size_t last = older_part(kept) - 1;
-    struct report_line *folded = history_fold(kept->lines, last + 1);
+    char *text = history_fold(kept->lines, last + 1);
+    struct report_line *folded = text != NULL ? report_line_new(kept->lines[last]->number, text, strlen(text))
+                                              : report_line_hold(kept->lines[last]);
+    free(text);
     kept->bytes += folded->size;
     kept->bytes -= kept->lines[last]->size;
     report_line_drop(kept->lines[last]);
@@ -145,11 +149,11 @@ static void kept_fold(struct kept *kept) {
 static void kept_add_point(struct kept *kept, enum kind kind, struct report_line *line) {
     if (kept->count > 0 && is_same_point(kind, line, kept->lines[kept->count - 1])) {
         kept_append(kept, line, kept->places[kept->count - 1]);
-        return; /* what it takes counts when the next point comes */
+        return; /* its bytes count when the next point comes */
     }
     uint64_t newest = kept->count > 0 ? kept->places[kept->count - 1] : 0;
     while (kept->count > 0 && newest % kept->stride != 0 && kept->places[kept->count - 1] == newest) {
-        kept->count--; /* it was there as the newest */
+        kept->count--; /* it was there only as the newest */
         kept->bytes -= kept->lines[kept->count]->size;
         report_line_drop(kept->lines[kept->count]);
     }
@@ -181,7 +185,7 @@ struct history *history_new(void) {
     struct history *history = memory_zeroed(1, sizeof *history);
     uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
-        abort(); /* the kernel has always random bytes once it runs */
+        abort(); /* impossible: a running kernel always has random bytes */
     }
     snprintf(history->run, sizeof history->run, "%016llx", (unsigned long long)random);
     history->whole = true;
@@ -276,7 +280,7 @@ void history_view_write(const struct history_view *view, FILE *stream) {
     }
 }
 
-/* Takes the first line. Returns false if it is none. */
+/* Reads the first line. Returns false if it is no head line. */
 static bool read_head(struct history *history, const char *text, uint64_t *next, bool *whole) {
     json_t *head = json_loads(text, 0, NULL);
     const char *run = json_string_value(json_object_get(head, "run"));
@@ -299,7 +303,7 @@ static bool read_head(struct history *history, const char *text, uint64_t *next,
     return good;
 }
 
-/* Keeps a line that was kept before. Its number and place are not known any more: only their order counts. */
+/* Restores a line that was kept. Its original number and place are unknown; only their order matters. */
 static void restore_line(struct history *history, uint64_t number, const char *text, size_t size) {
     struct report_line *line = report_line_new(number, text, size);
     enum kind kind = kind_of(line);
@@ -326,7 +330,7 @@ int history_read(struct history *history, FILE *stream, struct error *error) {
         if (!good) {
             result = error_set(error, AML_EINPUT, "line %llu is not one of a history", (unsigned long long)count + 1);
         } else if (count++ > 0) {
-            restore_line(history, count - 2, text, (size_t)size - 1); /* at most as many as there were lines */
+            restore_line(history, count - 2, text, (size_t)size - 1); /* below `next`: no more lines than there were */
         }
     }
     if (result == 0 && count == 0) {

@@ -1,11 +1,13 @@
-/* The thinned report: a job's report of any length within bounds, so that a page can show all of it.
+/* The thinned report: a job's report of any length in bounded memory, so that a page can show all of it.
  *
- * Of lines that are points of curves (iteration, clock, usage, money) each type has a bound in bytes. When its lines
- * need more, every second one goes, and from then on half as many stay. The newest is always there. Of events,
- * decisions and what nodes did the newest stay, and the history is no longer whole. In place of the oldest lines of
- * what nodes did there is then one that says what all of them did at its time. Summary and market always stay.
+ * Lines that are points of curves (iteration, clock, usage, money) have a bound in bytes per type. When a type exceeds
+ * it, every second line is dropped, and from then on half as many are kept. The newest line is always there.
  *
- * No locks: its owner has them. */
+ * Of events, decisions and lines about nodes the newest are kept; once lines are dropped, the history is no longer
+ * whole. The oldest lines about nodes are replaced by one that combines them at its time. Summary and market are always
+ * kept.
+ *
+ * No locks: the owner has them. */
 #ifndef WEB_HISTORY_H
 #define WEB_HISTORY_H
 
@@ -17,20 +19,20 @@
 #include <stdio.h>
 
 enum {
-    HISTORY_CURVE_BYTES = 1 << 20, /* of each type that is thinned */
-    HISTORY_LIST_BYTES = 4 << 20,  /* of each type of which the newest stay */
-    HISTORY_RUN_TEXT = 17,         /* bytes of a run's name with the final 0 */
+    HISTORY_CURVE_BYTES = 1 << 20, /* bound of each thinned type */
+    HISTORY_LIST_BYTES = 4 << 20,  /* bound of each type of which the newest lines are kept */
+    HISTORY_RUN_TEXT = 17,         /* bytes of a run's name with its NUL */
 };
 
-/* A line of the report, which is shared, also by threads: see report_line_hold. Its text does not change. */
+/* A line of the report. Threads may share it, see report_line_hold. Its text does not change. */
 struct report_line {
     _Atomic unsigned references;
-    uint64_t number; /* in the report, from 0 */
+    uint64_t number; /* number in the report, from 0 */
     size_t size;
-    char text[]; /* without a newline, with a final 0 */
+    char text[]; /* without newline, NUL-terminated */
 };
 
-struct report_line *report_line_new(uint64_t number, const char *text, size_t size); /* with one reference */
+struct report_line *report_line_new(uint64_t number, const char *text, size_t size); /* the line has one reference */
 struct report_line *report_line_hold(struct report_line *line);
 void report_line_drop(struct report_line *line); /* NULL is allowed */
 
@@ -39,25 +41,25 @@ struct history;
 struct history *history_new(void);
 void history_free(struct history *history);
 
-/* Takes the report's next line. A line with a number below history_next is left out; a gap makes the history no longer
+/* Adds the report's next line. Ignores a line with a number below history_next. After a gap the history is no longer
  * whole. */
 void history_add(struct history *history, struct report_line *line);
-/* Returns the number of the line that is to come next. */
+/* Returns the number of the next line. */
 uint64_t history_next(const struct history *history);
-/* Returns a random name of this report, which tells it from others behind the same address. */
+/* Returns a random name of this report, which distinguishes it from other reports at the same address. */
 const char *history_run(const struct history *history);
 
-/* A history as it was at a moment, to be written while it goes on: a line
- * {"type":"history","run":...,"next":...,"whole":...}, then the kept lines in their order. */
+/* A history at one time, which can be written while the history goes on. Its first line is
+ * {"type":"history","run":...,"next":...,"whole":...}; then come the kept lines in order. */
 struct history_view {
-    struct report_line **lines; /* the first one included; a reference of each */
+    struct report_line **lines; /* including the first line; holds a reference to each */
     size_t count;
 };
 struct history_view history_view_open(const struct history *history);
 void history_view_close(struct history_view *view);
 void history_view_write(const struct history_view *view, FILE *stream);
-/* Takes over what history_view_write has written; `history` is new. Returns 0, or AML_EINPUT with the line that is
- * wrong; the history then has what came before. */
+/* Reads what history_view_write has written; `history` is new. Returns 0, or AML_EINPUT with the wrong line; `history`
+ * then has the lines before it. */
 int history_read(struct history *history, FILE *stream, struct error *error);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Takes over into `all` (name -> what the node does) what a line says. */
+/* Updates `all` (node name -> its last state) from a line. */
 static void fold_line(json_t *all, const json_t *line) {
     size_t n;
     json_t *node;
@@ -25,7 +25,7 @@ static void fold_line(json_t *all, const json_t *line) {
     }
 }
 
-/* Puts what is in `all` into the line in place of its own nodes. */
+/* Replaces the line's nodes by those of `all`. */
 static void set_nodes(json_t *line, json_t *all) {
     json_t *list = json_array();
     const char *name;
@@ -37,7 +37,7 @@ static void set_nodes(json_t *line, json_t *all) {
     json_object_set_new(line, "all", json_true());
 }
 
-struct report_line *history_fold(struct report_line *const *lines, size_t count) {
+char *history_fold(struct report_line *const *lines, size_t count) {
     json_t *all = json_object();
     json_t *last = NULL;
     for (size_t l = 0; l < count; l++) {
@@ -51,16 +51,14 @@ struct report_line *history_fold(struct report_line *const *lines, size_t count)
     }
     if (last == NULL) {
         json_decref(all);
-        return report_line_hold(lines[count - 1]);
+        return NULL;
     }
     set_nodes(last, all);
     char *text = json_dumps(last, JSON_COMPACT | JSON_REAL_PRECISION(9));
     if (text == NULL) {
         memory_exhausted(lines[count - 1]->size);
     }
-    struct report_line *folded = report_line_new(lines[count - 1]->number, text, strlen(text));
-    free(text);
     json_decref(last);
     json_decref(all);
-    return folded;
+    return text;
 }

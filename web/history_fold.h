@@ -1,13 +1,13 @@
-/* Lines that say what nodes do, made into one: each such line is about the nodes that changed (docs/proteus.md, "The
- * report"), so that the newest of them alone do not say who takes part. */
+/* Combines lines of type `nodes`. Each such line has only the nodes that changed (docs/proteus.md, "The report"). The
+ * newest lines alone would therefore not show all nodes that take part. */
 #ifndef WEB_HISTORY_FOLD_H
 #define WEB_HISTORY_FOLD_H
 
 #include "web/history.h"
 
-/* Returns a line in place of `count` lines of type `nodes`, with the time and number of the last: what each node did
- * that was in the job then, and "all": true. The first of the lines may be such a one. The caller drops it. A line that
- * is no JSON is left out. */
-struct report_line *history_fold(struct report_line *const *lines, size_t count);
+/* Combines `count` lines of type `nodes` into one line with the last line's time and "all": true. It has the state of
+ * each node that was in the job at that time. The first of the lines may already be a combined line. Lines that are no
+ * JSON are ignored. Returns a text from malloc; NULL if no line is JSON. */
+char *history_fold(struct report_line *const *lines, size_t count);
 
 #endif

@@ -24,7 +24,7 @@ static const char *text_of(const json_t *object, const char *key) {
     return text != NULL ? text : "";
 }
 
-/* NaN: there is none. */
+/* Returns NaN if there is no such number. */
 static double number_of(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
@@ -78,7 +78,7 @@ struct writer {
     bool open;
 };
 
-/* A family of samples. In OpenMetrics the name of a counter's family lacks the _total of its samples. */
+/* Begins a family of samples. In OpenMetrics the family name of a counter lacks the _total of its samples. */
 static void put_family(const struct writer *writer, const char *name, const char *type, const char *help) {
     bool counter = writer->open && strcmp(type, "counter") == 0;
     int length = (int)(strlen(name) - (counter ? strlen("_total") : 0));
@@ -100,7 +100,7 @@ static void put_sample(const struct writer *writer, const char *name, double val
     put_number(writer, value);
 }
 
-/* A family of one sample, if its value is known. */
+/* Writes a family of one sample, if its value is known. */
 static void put_one(const struct writer *writer, const char *name, const char *type, const char *help, double value) {
     if (!isnan(value)) {
         put_family(writer, name, type, help);
@@ -108,7 +108,7 @@ static void put_one(const struct writer *writer, const char *name, const char *t
     }
 }
 
-/* A label's value: names come from nodes and markets. */
+/* Writes a label's value, escaped: names come from nodes and markets. */
 static void put_escaped(const struct writer *writer, const char *text) {
     for (; *text != '\0'; text++) {
         if (*text == '\\' || *text == '"') {
@@ -173,7 +173,8 @@ static void put_job(const struct writer *writer, const json_t *status) {
             strcmp(text_of(status, "phase"), "train") == 0);
 }
 
-/* In stages 2, 3 and transient each partition has a server and a backup, of which one may be missing between plans. */
+/* In stages 2, 3 and transient each partition has a server and a backup. One of them may be missing between two
+ * plans. */
 static void put_partitions(const struct writer *writer, const json_t *status) {
     const json_t *partitions = json_object_get(status, "partitions");
     bool two = number_of(status, "stage") >= 2 || is_transient(json_object_get(status, "stage"));
@@ -289,7 +290,8 @@ static void put_events(const struct writer *writer, const struct metrics *metric
 
 /* ---- BidBrain ---- */
 
-/* What the bill says so far, by kind. It may fall: an hour turns out to be free, or a machine to have ended earlier. */
+/* Writes the bill so far, by kind. A value may fall: an hour may turn out to be free, or a machine to have ended
+ * earlier. */
 static void put_kinds(const struct writer *writer, const json_t *money, const char *name, const char *help,
                       const char *const keys[2], double factor) {
     static const char *const kinds[] = {"on_demand", "spot"};
@@ -300,7 +302,7 @@ static void put_kinds(const struct writer *writer, const json_t *money, const ch
     }
 }
 
-/* Machines on demand are a market of their own in the lines `money`, whose price is no spot price. */
+/* In lines `money`, on-demand machines are a market of their own, whose price is no spot price. */
 static bool is_on_demand(const json_t *market) {
     static const char end[] = " on demand";
     const char *name = text_of(market, "market");

@@ -1,4 +1,4 @@
-/* What the server answers where. See server_private.h. */
+/* The addresses of the server and their handlers. See server_private.h. */
 #include "web/server_private.h"
 
 #include "agileml/base/memory.h"
@@ -7,44 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Answers ---- */
-
-enum MHD_Result routes_send(const struct web *web, struct MHD_Connection *connection, unsigned status,
-                            const char *type, struct MHD_Response *response) {
-    const char *const headers[][2] = {{MHD_HTTP_HEADER_CONTENT_TYPE, type},
-                                      {MHD_HTTP_HEADER_CACHE_CONTROL, "no-store"},
-                                      {"Content-Security-Policy", web_page_policy},
-                                      {"Cross-Origin-Opener-Policy", "same-origin"},
-                                      {"Cross-Origin-Resource-Policy", "same-origin"},
-                                      {"Referrer-Policy", "no-referrer"},
-                                      {"X-Content-Type-Options", "nosniff"},
-                                      {"X-Frame-Options", "DENY"}};
-    enum MHD_Result result = MHD_YES;
-    for (size_t h = 0; h < sizeof headers / sizeof *headers && result == MHD_YES; h++) {
-        result = MHD_add_response_header(response, headers[h][0], headers[h][1]);
-    }
-    if (result == MHD_YES && web->access.tls) {
-        result = MHD_add_response_header(response, "Strict-Transport-Security", "max-age=31536000");
-    }
-    if (result == MHD_YES && status == MHD_HTTP_UNAUTHORIZED) {
-        result = MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-    }
-    result = result == MHD_YES ? MHD_queue_response(connection, status, response) : result;
-    MHD_destroy_response(response);
-    return result;
-}
-
-enum MHD_Result routes_say(const struct web *web, struct MHD_Connection *connection, unsigned status, const char *type,
-                           const char *text) {
-    /* The cast drops const, as MHD's function takes mutable bytes, which it copies. */
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
-    return response != NULL ? routes_send(web, connection, status, type, response) : MHD_NO;
-}
-
 static enum MHD_Result say_plain(const struct web *web, struct MHD_Connection *connection, unsigned status,
                                  const char *text) {
-    return routes_say(web, connection, status, "text/plain; charset=utf-8", text);
+    return answers_say(web, connection, status, "text/plain; charset=utf-8", text);
 }
 
 static enum MHD_Result refuse(const struct web *web, struct MHD_Connection *connection, enum access access) {
@@ -68,7 +33,7 @@ static enum MHD_Result send_page(struct web *web, struct MHD_Connection *connect
     (void)request;
     struct MHD_Response *response =
         MHD_create_response_from_buffer(web_page_size, (void *)(uintptr_t)web_page, MHD_RESPMEM_PERSISTENT);
-    return response != NULL ? routes_send(web, connection, MHD_HTTP_OK, "text/html; charset=utf-8", response) : MHD_NO;
+    return response != NULL ? answers_send(web, connection, MHD_HTTP_OK, "text/html; charset=utf-8", response) : MHD_NO;
 }
 
 static enum MHD_Result send_history(struct web *web, struct MHD_Connection *connection, struct request *request) {
@@ -113,7 +78,7 @@ static enum MHD_Result send_readyz(struct web *web, struct MHD_Connection *conne
 
 static const struct {
     const char *url;
-    bool open; /* without a token: it says nothing of the job */
+    bool open; /* needs no token: says nothing about the job */
     enum MHD_Result (*send)(struct web *web, struct MHD_Connection *connection, struct request *request);
 } ROUTES[] = {
     {"/", true, send_page},
@@ -126,7 +91,7 @@ static const struct {
     {"/metrics", false, stream_send_metrics},
 };
 
-/* Whether POST is taken at this address. */
+/* Whether this address accepts POST. */
 static bool takes_post(const struct web *web, const char *url) {
     return strcmp(url, "/api/login") == 0 || (actions_has(url) && web->subject == WEB_JOB);
 }
@@ -135,9 +100,8 @@ static enum MHD_Result handle_get(struct web *web, struct MHD_Connection *connec
                                   struct request *request) {
     for (size_t r = 0; r < sizeof ROUTES / sizeof *ROUTES; r++) {
         if (strcmp(url, ROUTES[r].url) == 0) {
-            enum access access = ROUTES[r].open && !web->access.client_certificates
-                                     ? ACCESS_GRANTED
-                                     : access_to_read(web, connection);
+            enum access access =
+                ROUTES[r].open && !web->access.client_certificates ? ACCESS_GRANTED : access_to_read(web, connection);
             return access == ACCESS_GRANTED ? ROUTES[r].send(web, connection, request)
                                             : refuse(web, connection, access);
         }
@@ -157,7 +121,7 @@ static enum MHD_Result login(struct web *web, struct MHD_Connection *connection)
     if (response == NULL || MHD_add_response_header(response, MHD_HTTP_HEADER_SET_COOKIE, cookie) != MHD_YES) {
         return MHD_NO;
     }
-    return routes_send(web, connection, MHD_HTTP_NO_CONTENT, "text/plain", response);
+    return answers_send(web, connection, MHD_HTTP_NO_CONTENT, "text/plain", response);
 }
 
 static enum MHD_Result handle_post(struct web *web, struct MHD_Connection *connection, const char *url,

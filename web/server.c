@@ -1,7 +1,6 @@
-/* The server's life cycle, and what the process with the report feeds it with. See server.h. */
+/* The server's life cycle, and its input from the process that has the report. See server.h. */
 #include "web/server_private.h"
 
-#include "agileml/base/clock.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/new_file.h"
@@ -19,22 +18,18 @@
 #include <unistd.h>
 
 enum {
-    KEEPER_MS = 1000,       /* between two rounds of the keeper */
-    HISTORY_ROUNDS = 5,     /* rounds between two writings of the history's file */
+    KEEPER_MS = 1000,   /* time between two rounds of the keeper */
+    HISTORY_ROUNDS = 5, /* rounds between two writes of the history's file */
     PEM_BYTES_MAX = 1 << 20,
     BACKLOG = 64,
 };
-
-uint64_t web_now_ms(void) {
-    return (uint64_t)(clock_seconds(CLOCK_MONOTONIC) * 1e3);
-}
 
 /* ---- Feeding ---- */
 
 static void recent_add(struct web_feed *feed, struct report_line *line) {
     if (feed->recent_count > 0 && feed->recent[feed->recent_count - 1]->number + 1 != line->number) {
         for (size_t l = 0; l < feed->recent_count; l++) {
-            report_line_drop(feed->recent[l]); /* a gap: streams begin anew */
+            report_line_drop(feed->recent[l]); /* after a gap streams start anew */
         }
         feed->recent_count = feed->recent_bytes = 0;
     }
@@ -45,7 +40,7 @@ static void recent_add(struct web_feed *feed, struct report_line *line) {
     feed->recent[feed->recent_count++] = report_line_hold(line);
     feed->recent_bytes += line->size;
     size_t dropped = 0;
-    if (feed->recent_bytes > WEB_RECENT_BYTES) { /* a part at a time, so that moving the others costs little */
+    if (feed->recent_bytes > WEB_RECENT_BYTES) { /* drops many lines at once, so that moving the others costs little */
         while (dropped + 1 < feed->recent_count && feed->recent_bytes > WEB_RECENT_BYTES / 4 * 3) {
             feed->recent_bytes -= feed->recent[dropped]->size;
             report_line_drop(feed->recent[dropped++]);
@@ -55,7 +50,7 @@ static void recent_add(struct web_feed *feed, struct report_line *line) {
     }
 }
 
-/* Whether metrics count the line: these are few. */
+/* Whether metrics count the line; few lines are counted. */
 static bool is_counted(const char *text) {
     return strstr(text, "\"type\":\"event\"") != NULL || strstr(text, "\"type\":\"decision\"") != NULL ||
            strstr(text, "\"type\":\"money\"") != NULL;
@@ -78,15 +73,15 @@ void web_line(struct web *web, uint64_t number, const char *text, size_t size) {
 }
 
 uint64_t web_next(const struct web *web) {
-    return history_next(web->feed.history); /* called before the first web_line, or by the same thread */
+    /* without a lock: called before the first web_line, or by the same thread */
+    return history_next(web->feed.history);
 }
 
 bool web_wants_status(struct web *web) {
     pthread_mutex_lock(&web->mutex);
     const struct web_feed *feed = &web->feed;
-    uint64_t age_ms = WEB_STATUS_MS > WEB_STATUS_NODE_MS * feed->status_nodes
-                          ? WEB_STATUS_MS
-                          : WEB_STATUS_NODE_MS * feed->status_nodes;
+    uint64_t age_ms = WEB_STATUS_MS > WEB_STATUS_NODE_MS * feed->status_nodes ? WEB_STATUS_MS
+                                                                              : WEB_STATUS_NODE_MS * feed->status_nodes;
     bool wanted = feed->status_wanted && (feed->status == NULL || web_now_ms() - feed->status_ms >= age_ms);
     pthread_mutex_unlock(&web->mutex);
     return wanted;
@@ -137,11 +132,6 @@ bool web_take_action(struct web *web, struct web_action *action) {
     return any;
 }
 
-void web_action_close(struct web_action *action) {
-    free(action->nodes);
-    *action = (struct web_action){0};
-}
-
 void web_answer(struct web *web, uint64_t number, int code, const char *text) {
     pthread_mutex_lock(&web->mutex);
     waiters_resume(web, number, code, text);
@@ -164,7 +154,7 @@ static int write_history(const char *path, const struct history_view *view, stru
     }
     int result = new_file_open(&file, path, error);
     if (result == 0) {
-        file.mode = 0600; /* as the report, whose lines it has */
+        file.mode = 0600; /* like the report, whose lines it has */
         result = new_file_write(&file, text, size, error);
         if (result != 0) {
             new_file_discard(&file);
@@ -190,8 +180,8 @@ static void keep_history(struct web *web, uint64_t *written) {
     history_view_close(&view);
 }
 
-/* Resumes streams for their comments and requests whose time is over, and keeps the history, until the server
- * closes. */
+/* The keeper's thread. Resumes streams whose comment is due and requests whose time is over, and writes the history,
+ * until the server closes. */
 static void *keep(void *self) {
     struct web *web = self;
     uint64_t written = history_next(web->feed.history);
@@ -213,7 +203,7 @@ static void *keep(void *self) {
     return NULL;
 }
 
-/* Takes up the history of an earlier controller, or begins its file: from now on its run has a name that lasts. */
+/* Reads the history of an earlier controller, or begins its file, so that the name of its run lasts. */
 static int open_history(struct web *web, const char *path, struct error *error) {
     struct error problem = {0};
     web->history_path = memory_string(path);
@@ -329,7 +319,7 @@ int web_check(const struct web_options *options, struct error *error) {
     return result;
 }
 
-/* Opens the listening socket, and writes the address under which it is reached. */
+/* Opens the listening socket, and writes the address for clients. */
 static int listen_at(struct web *web, const struct web_options *options, int *descriptor, struct error *error) {
     struct addrinfo *found = NULL;
     const int on = 1;
@@ -446,7 +436,7 @@ const char *web_address(const struct web *web) {
 
 /* ---- Closing ---- */
 
-/* Has streams send what they lack, and waits for those that read on. */
+/* Has streams send their missing lines, and waits for those that still read. */
 static void finish_streams(struct web *web) {
     uint64_t until_ms = web_now_ms() + WEB_CLOSE_MS;
     pthread_mutex_lock(&web->mutex);

@@ -1,4 +1,4 @@
-/* Answers that take time: streams of events, the history and the report, which may be long, and the status, which the
+/* Answers that take time: streams of events; the history and the report, which may be long; and the status, which the
  * feeding thread makes. */
 #include "web/server_private.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 16 << 10 /* that MHD asks for at once */ };
+enum { BLOCK_BYTES = 16 << 10 /* most bytes that MHD requests at once */ };
 
 /* ---- Suspended connections ---- */
 
@@ -60,7 +60,7 @@ void waiter_free(struct web *web, struct waiter *waiter) {
 
 /* ---- Events ---- */
 
-/* Returns the kept line `number`; NULL: there is none. */
+/* Returns the kept line `number`; NULL if it is not kept. */
 static struct report_line *recent_line(const struct web_feed *feed, uint64_t number) {
     uint64_t first = feed->recent_count > 0 ? feed->recent[0]->number : 0;
     return feed->recent_count > 0 && number >= first && number - first < feed->recent_count
@@ -68,7 +68,7 @@ static struct report_line *recent_line(const struct web_feed *feed, uint64_t num
                : NULL;
 }
 
-/* Chooses what the stream sends next: the head of an event and, perhaps, its line. Returns false: nothing yet. */
+/* Chooses the stream's next output: the head of an event and perhaps its line. Returns false if there is none yet. */
 static bool choose_event(struct stream *stream) {
     const struct web_feed *feed = &stream->web->feed;
     uint64_t next = history_next(feed->history);
@@ -93,7 +93,7 @@ static bool choose_event(struct stream *stream) {
     return true;
 }
 
-/* Copies the next bytes of the event: its head, its line, and the empty line behind it. */
+/* Copies the next bytes of the event: its head, its line, and the empty line after it. */
 static size_t copy_event(struct stream *stream, char *buffer, size_t size) {
     const struct {
         const char *text;
@@ -157,7 +157,7 @@ static void close_stream(void *self) {
     free(stream);
 }
 
-/* Returns a number of the query, or of the header of a reconnecting browser, which names the last line it has. */
+/* Reads a number from the query, or from the header in which a reconnecting browser names its last line. */
 static bool number_of(struct MHD_Connection *connection, enum MHD_ValueKind kind, const char *name, uint64_t *number) {
     const char *text = MHD_lookup_connection_value(connection, kind, name);
     char *end = NULL;
@@ -196,18 +196,18 @@ enum MHD_Result stream_begin(struct web *web, struct MHD_Connection *connection)
         close_stream(stream);
         return MHD_NO;
     }
-    return routes_send(web, connection, MHD_HTTP_OK, "text/event-stream", response);
+    return answers_send(web, connection, MHD_HTTP_OK, "text/event-stream", response);
 }
 
 /* ---- The history, and the last lines ---- */
 
-/* Lines that an answer sends: of a shared view, or lines of its own. */
+/* The lines of an answer: of a shared view, or its own lines. */
 struct sending {
     struct web *web;
     struct web_view *view;
     struct report_line **lines;
     size_t count;
-    size_t at, sent; /* the line being sent, and its bytes that were sent */
+    size_t at, sent; /* index of the present line, and its bytes already sent */
 };
 
 static void view_drop(struct web_view *view) {
@@ -217,7 +217,7 @@ static void view_drop(struct web_view *view) {
     }
 }
 
-/* Returns the history as it was at most a second ago, with a reference. The mutex is held. */
+/* Returns the history of at most a second ago, with a reference. The mutex must be held. */
 static struct web_view *view_hold(struct web_feed *feed) {
     uint64_t now_ms = web_now_ms();
     bool old = feed->view == NULL ||
@@ -275,7 +275,7 @@ static enum MHD_Result send_lines(struct web *web, struct MHD_Connection *connec
         close_lines(sending);
         return MHD_NO;
     }
-    return routes_send(web, connection, MHD_HTTP_OK, "application/x-ndjson", response);
+    return answers_send(web, connection, MHD_HTTP_OK, "application/x-ndjson", response);
 }
 
 enum MHD_Result stream_send_history(struct web *web, struct MHD_Connection *connection) {
@@ -322,9 +322,9 @@ static ssize_t read_status(void *self, uint64_t position, char *buffer, size_t s
     return (ssize_t)count;
 }
 
-/* What an answer needs to give its reference back. */
+/* What an answer needs to drop its reference. */
 struct held_text {
-    struct web_text *text; /* first: read_status */
+    struct web_text *text; /* first member, as read_status expects */
     struct web *web;
 };
 
@@ -338,7 +338,7 @@ static void close_status(void *self) {
     free(held);
 }
 
-/* Returns the status as it is now, with a reference. NULL: the request waits for it (*waits), or nobody answers. */
+/* Returns the present status with a reference. NULL: the request waits for a status (*waits), or cannot get one. */
 static struct held_text *hold_status(struct web *web, struct MHD_Connection *connection, struct request *request,
                                      bool *waits) {
     struct held_text *held = NULL;
@@ -365,7 +365,7 @@ static struct held_text *hold_status(struct web *web, struct MHD_Connection *con
 }
 
 static enum MHD_Result say_no_answer(const struct web *web, struct MHD_Connection *connection) {
-    return routes_say(web, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", "the controller does not answer\n");
+    return answers_say(web, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", "the controller does not answer\n");
 }
 
 enum MHD_Result stream_send_status(struct web *web, struct MHD_Connection *connection, struct request *request) {
@@ -380,7 +380,7 @@ enum MHD_Result stream_send_status(struct web *web, struct MHD_Connection *conne
         close_status(held);
         return MHD_NO;
     }
-    return routes_send(web, connection, MHD_HTTP_OK, "application/json", response);
+    return answers_send(web, connection, MHD_HTTP_OK, "application/json", response);
 }
 
 /* ---- Metrics ---- */
@@ -423,5 +423,5 @@ enum MHD_Result stream_send_metrics(struct web *web, struct MHD_Connection *conn
         free(text);
         return MHD_NO;
     }
-    return routes_send(web, connection, MHD_HTTP_OK, open ? METRICS_OPEN_TYPE : METRICS_TEXT_TYPE, response);
+    return answers_send(web, connection, MHD_HTTP_OK, open ? METRICS_OPEN_TYPE : METRICS_TEXT_TYPE, response);
 }

@@ -11,16 +11,16 @@ struct buffer {
     atomic_uint references;
     size_t size;                            /* bytes in use, at most what was allocated */
     unsigned char *data;                    /* 64-byte aligned when it comes from buffer_new */
-    void (*release)(struct buffer *buffer); /* called once, by whoever drops the last reference */
+    void (*release)(struct buffer *buffer); /* called once, by the thread that drops the last reference */
 };
 
 /* Returns a buffer of `size` uninitialised bytes with one reference. Never NULL: see memory_exhausted. */
 struct buffer *buffer_new(size_t size);
-/* Returns such a buffer with a copy of the bytes at `data`. */
+/* Returns a new buffer with one reference and a copy of the bytes at `data`. */
 struct buffer *buffer_copy(const void *data, size_t size);
 /* Takes one more reference and returns `buffer`. Any thread. */
 struct buffer *buffer_hold(struct buffer *buffer);
-/* Gives one reference back; the last one frees. NULL is allowed. Any thread. */
+/* Drops one reference, and frees the buffer with the last. NULL is allowed. Any thread. */
 void buffer_drop(struct buffer *buffer);
 
 #endif

@@ -27,8 +27,9 @@ static uint64_t lesser(uint64_t one, uint64_t other) {
     return one < other ? one : other;
 }
 
-/* Returns the least limit of a group and those above it. `group` is its path below `mount`. In a container `mount` may
- * be that of the container's group, while `group` is its path outside: then only the file at the top is there. */
+/* Returns the lowest limit of a group and the groups above it. `group` is its path below `mount`. In a container
+ * `mount` may already be the container's group while `group` is the path on the host. Then only the files at `mount`
+ * itself exist. */
 static uint64_t least_above(const char *root, const char *mount, const char *group, bool second, cgroup_limit *limit) {
     char folder[CGROUP_PATH_BYTES];
     uint64_t least = UINT64_MAX;

@@ -7,15 +7,16 @@
 
 enum { CGROUP_PATH_BYTES = 1024 };
 
-/* Returns the limit in a group's folder, whose files are those of version 2 if `second`; UINT64_MAX: it has none. */
+/* Returns the limit in a group's folder, or UINT64_MAX if the group has none. `second`: the folder's files are those
+ * of version 2. */
 typedef uint64_t cgroup_limit(const char *folder, bool second);
 
-/* Returns the least limit of this process's groups and of those above them; UINT64_MAX: there is none. `controller` is
- * the name in version 1. `root` stands before the paths of /proc and /sys; "" but in tests. */
+/* Returns the lowest limit of this process's groups and of the groups above them; UINT64_MAX: there is none.
+ * `controller` is the name in version 1. `root` is a prefix for the paths of /proc and /sys: "" except in tests. */
 uint64_t cgroup_least(const char *root, const char *controller, cgroup_limit *limit);
 
-/* Returns the numbers at the beginning of a file, and how many there are: 0 also when the file is not there or begins
- * with a word, such as "max". */
+/* Reads the numbers at the beginning of a file and returns their count. Returns 0 when the file doesn't exist or
+ * begins with a word, such as "max". */
 unsigned cgroup_numbers(const char *folder, const char *file, uint64_t numbers[2]);
 
 #endif

@@ -1,6 +1,6 @@
 /* The machine's clocks (not the clocks of the parameter server). For times as text, see instant.h.
  *
- * The monotonic clock measures durations: nobody sets it, and its zero is arbitrary. CLOCK_BOOTTIME also counts the
+ * The monotonic clock measures durations: it never jumps, and its zero is arbitrary. CLOCK_BOOTTIME also counts the
  * time in which the machine sleeps. CLOCK_REALTIME is the time of day, which may jump. */
 #ifndef AGILEML_BASE_CLOCK_H
 #define AGILEML_BASE_CLOCK_H

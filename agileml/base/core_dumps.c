@@ -4,7 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-/* The limit alone is not enough: the kernel ignores it where core_pattern hands dumps to a program ("|..."). */
+/* A limit of 0 alone is not enough: the kernel ignores it where core_pattern pipes dumps to a program ("|..."). */
 void core_dumps_forbid(void) {
     const struct rlimit none = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &none);

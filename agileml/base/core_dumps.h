@@ -2,8 +2,9 @@
 #ifndef AGILEML_BASE_CORE_DUMPS_H
 #define AGILEML_BASE_CORE_DUMPS_H
 
-/* From now on this process leaves no core dump, and only root attaches to it or reads its memory. Programs that it
- * starts leave none either (they inherit the limit), but may be attached to. Call it before a secret is read. */
+/* From now on this process leaves no core dump, and only root can attach to it or read its memory. Programs that it
+ * starts inherit the limit and leave no dump either, but a debugger can attach to them. Call this before reading a
+ * secret. */
 void core_dumps_forbid(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The signals that end a program because of its own error, unlike signals that other processes send to end it. */
+/* The signals that end a program because of its own error, unlike signals by which other processes end it. */
 #ifndef AGILEML_BASE_CRASH_SIGNALS_H
 #define AGILEML_BASE_CRASH_SIGNALS_H
 

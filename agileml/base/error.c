@@ -15,7 +15,7 @@ int error_set(struct error *error, int code, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
-    text_make_printable(error->text); /* it quotes files and messages */
+    text_make_printable(error->text); /* the text may quote files and messages */
     return code;
 }
 

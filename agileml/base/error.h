@@ -12,8 +12,8 @@ struct error {
     char text[ERROR_TEXT_MAX]; /* one line of UTF-8, printable: what, where, what was expected */
 };
 
-/* Sets *error and returns `code`, so that a failing function can `return error_set(...)`. An earlier failure in *error
- * is the cause, and stays. `error` may be NULL. */
+/* Sets *error and returns `code`, so that a failing function can `return error_set(...)`. If *error already has a
+ * failure, that failure is the cause and stays. `error` may be NULL. */
 __attribute__((format(printf, 3, 4))) int error_set(struct error *error, int code, const char *format, ...);
 
 /* Returns the exit status for an error code: 0, 1 or 2 (docs/proteus.md). */

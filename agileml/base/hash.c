@@ -32,7 +32,7 @@ struct index_entry {
     uint32_t value_plus_one; /* 0: free */
 };
 
-/* The entry of the key, or the free one where it belongs. */
+/* Returns the entry of the key, or the free entry where the key belongs. */
 static struct index_entry *entry_of(const struct index_map *map, uint64_t key) {
     size_t at = hash_mix(key) & (map->capacity - 1);
     while (map->entries[at].value_plus_one != 0 && map->entries[at].key != key) {

@@ -14,6 +14,11 @@ static inline uint64_t hash_mix(uint64_t key) {
     return key ^ (key >> 31);
 }
 
+/* Returns pseudo-random bits for a value; the seed chooses the sequence. */
+static inline uint64_t hash_seeded(uint64_t seed, uint64_t value) {
+    return hash_mix(seed ^ hash_mix(value));
+}
+
 __extension__ typedef unsigned __int128 hash_product;
 
 /* Returns the upper half of a product. */
@@ -21,8 +26,8 @@ static inline uint64_t hash_product_high(uint64_t one, uint64_t other) {
     return (uint64_t)((hash_product)one * other >> 64);
 }
 
-/* Mixes two words by one multiplication, as wyhash does: folds the two halves of the product into one word. If one word
- * is 0 the other has no effect, so neither may be 0 except by chance. */
+/* Mixes two words by one multiplication, as wyhash does: folds the two halves of the product into one word. If one
+ * word is 0 the other has no effect. So callers avoid words that are often 0. */
 static inline uint64_t hash_folded(uint64_t one, uint64_t other) {
     hash_product product = (hash_product)one * other;
     return (uint64_t)product ^ (uint64_t)(product >> 64);

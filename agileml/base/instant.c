@@ -84,7 +84,8 @@ bool instant_parse(const char *text, int64_t *seconds) {
     return instant_zone(text, seconds) && *seconds >= INSTANT_MIN && *seconds < INSTANT_MAX;
 }
 
-/* Parses seconds since 1970 or parts of them: one of these lies within the limits. */
+/* Parses a number as seconds, milliseconds, microseconds or nanoseconds since 1970. The number of digits decides the
+ * unit, as only one unit gives a time within the limits. */
 static bool instant_since_1970(const char *text, size_t digits, int64_t *seconds) {
     int64_t value;
     const char *at = text;
@@ -96,7 +97,7 @@ static bool instant_since_1970(const char *text, size_t digits, int64_t *seconds
     return *seconds >= INSTANT_MIN && *seconds < INSTANT_MAX;
 }
 
-/* Whether the text is digits alone, perhaps with a fraction; in *digits those before it. */
+/* Returns whether the text is only digits, with or without a fraction. *digits: the number of digits before it. */
 static bool instant_is_number(const char *text, size_t *digits) {
     *digits = strspn(text, "0123456789");
     const char *rest = text + *digits;
@@ -104,7 +105,7 @@ static bool instant_is_number(const char *text, size_t *digits) {
     return *digits > 0 && *rest == '\0';
 }
 
-/* The length of a time "HH:MM" or "HH:MM:SS"; 0: it is none. */
+/* Returns the length of a time "HH:MM" or "HH:MM:SS"; 0: the text is not such a time. */
 static size_t instant_clock_length(const char *text) {
     size_t length = strspn(text, "0123456789:");
     return length == 5 || length == 8 ? length : 0;

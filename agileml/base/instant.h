@@ -6,16 +6,16 @@
 #include <stdint.h>
 
 enum { INSTANT_TEXT_MAX = 32 };
-/* Limits of times: a price from before EC2 opened, or from after this century, is a mistake in the data. */
+/* Limits of times. A price from before EC2 opened, or from after this century, is an error in the data. */
 #define INSTANT_MIN INT64_C(1136073600) /* 2006-01-01 */
 #define INSTANT_MAX INT64_C(4102444800) /* 2100-01-01 */
 
-/* Parses "2016-04-25T12:00:32". The T may be a space. Fractions of a second may follow and are dropped. Then may follow
- * Z, +HH:MM or +HHMM, the UTC offset. Returns false for other text, or a time outside INSTANT_MIN..INSTANT_MAX. */
+/* Parses "2016-04-25T12:00:32". The T may be a space. A fraction of a second may follow and is ignored. Last may
+ * come the UTC offset: Z, +HH:MM or +HHMM. Returns false for other text, or a time outside INSTANT_MIN..INSTANT_MAX. */
 bool instant_parse(const char *text, int64_t *seconds);
-/* Parses what instant_parse does and other unambiguous forms: "2016-04-25" (midnight), "2016/04/25 12:00", a ',' before
- * the fraction, a blank before the offset, "+HH", "UTC", "GMT", "20160425"; and seconds (perhaps with a fraction),
- * milliseconds, microseconds or nanoseconds since 1970, told apart by their size. */
+/* Parses what instant_parse does and other unambiguous forms: "2016-04-25" (midnight), "2016/04/25 12:00", a ','
+ * before the fraction, a blank before the offset, "+HH", "UTC", "GMT", "20160425". Also parses seconds (perhaps with
+ * a fraction), milliseconds, microseconds or nanoseconds since 1970; the number's size decides the unit. */
 bool instant_parse_any(const char *text, int64_t *seconds);
 /* Writes a time like "2016-04-25T12:00:32Z". */
 void instant_format(int64_t seconds, char text[INSTANT_TEXT_MAX]);

@@ -50,7 +50,7 @@ void log_set_node(const char *name) {
 
 /* ---- Settings ---- */
 
-/* An option, the variable of the environment that stands for it, and its values, but for a job's name. */
+/* An option, its environment variable, and the allowed values. Any name is allowed for a job. */
 static const struct setting {
     const char *option, *variable, *expected;
     const char *values[LOG_INFO + 2]; /* ends with NULL */
@@ -58,7 +58,7 @@ static const struct setting {
   FORMAT = {"--log-format", "PROTEUS_LOG_FORMAT", "text or json", {"text", "json", NULL}},
   JOB = {"--log-job", "PROTEUS_LOG_JOB", "a name of at most 63 bytes", {NULL}};
 
-/* Returns the option's value, or else the variable's; NULL: neither is given. */
+/* Returns the option's value, else the environment variable's; NULL: neither is set. */
 static const char *find_value(const struct setting *setting, const char *given) {
     const char *value = given != NULL ? given : getenv(setting->variable);
     return value != NULL && (given != NULL || value[0] != '\0') ? value : NULL;
@@ -70,7 +70,7 @@ static int refuse(const struct setting *setting, const char *given, const char *
                      setting->expected, value);
 }
 
-/* Sets *index to the value's place in the list, if there is a value. */
+/* Sets *index to the value's place in the list of allowed values, if a value is given. */
 static int choose(const struct setting *setting, const char *given, unsigned *index, struct error *error) {
     const char *value = find_value(setting, given);
     for (unsigned v = 0; value != NULL && setting->values[v] != NULL; v++) {
@@ -96,7 +96,7 @@ static int choose_job(const char *given, struct error *error) {
     return setenv(JOB.variable, value, 1) != 0 ? error_set(error, AML_EFAIL, "no memory") : 0;
 }
 
-/* systemd names the device and inode of the stream that goes to its journal (systemd.exec(5)). */
+/* systemd puts the device and inode of the stream to its journal into the environment (systemd.exec(5)). */
 static bool is_journal(void) {
     char ours[2 * LOG_NAME_MAX];
     struct stat status;
@@ -112,7 +112,7 @@ int log_set_up(const struct log_options *options, struct error *error) {
     const struct log_options none = {0};
     const struct log_options *given = options != NULL ? options : &none;
     unsigned level = LOG_WARNING;
-    unsigned format = LOG_JSON; /* neither of the values: plain */
+    unsigned format = LOG_JSON; /* the number after the last value stands for "no format given": plain */
     int result = choose(&LEVEL, given->level, &level, error);
     result = result != 0 ? result : choose(&FORMAT, given->format, &format, error);
     result = result != 0 ? result : choose_job(given->job, error);
@@ -143,7 +143,7 @@ __attribute__((format(printf, 2, 3))) static void append(struct log_line *line, 
     line->used += length < 0 ? 0 : (size_t)length < room ? (size_t)length : room - 1;
 }
 
-/* Appends printable text as a JSON string's inner part: at most twice its length. */
+/* Appends printable text, escaped for the inside of a JSON string. The result has at most twice the text's length. */
 static void append_json(struct log_line *line, const char *text) {
     for (; *text != '\0'; text++) {
         append(line, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
@@ -168,7 +168,7 @@ static void format_now(char text[LOG_NAME_MAX]) {
     snprintf(text + used, LOG_NAME_MAX - used, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
-/* Appends all that stands before the text. `time` may be "". */
+/* Appends everything before the message's text. `time` may be "". */
 static void append_head(struct log_line *line, const struct log_state *state, enum log_level level, const char *time) {
     static const int priorities[] = {[LOG_ERROR] = 3, [LOG_WARNING] = 4, [LOG_INFO] = 6}; /* as in syslog(3) */
     if (state->journal) {
@@ -202,7 +202,7 @@ __attribute__((format(printf, 2, 0))) static void log_write(enum log_level level
     if (level > state.level) {
         return;
     }
-    errno = saved_errno; /* for %m */
+    errno = saved_errno; /* the format may have %m */
     if (vsnprintf(text, sizeof text, format, arguments) >= (int)sizeof text) {
         memcpy(text + sizeof text - 4, "...", 4);
     }
@@ -215,7 +215,7 @@ __attribute__((format(printf, 2, 0))) static void log_write(enum log_level level
     } else {
         append(&line, "%s\n", text);
     }
-    /* A line that can't be written to standard error is lost: there is nowhere else to report that. */
+    /* A line that can't be written to standard error is lost, as there is no other place to report it. */
     ssize_t written;
     do {
         written = write(STDERR_FILENO, line.bytes, line.used);

@@ -13,7 +13,7 @@ enum { PATH_BYTES = 1024, LINE_BYTES = 4096 };
 
 static const double SIZE_MAX_BYTES = 9007199254740992.0; /* 2^53 */
 
-/* A group without a limit has a word, such as "max", or in version 1 a number that is larger than any machine. */
+/* A group without a limit has a word, such as "max". In version 1 it has a number larger than any machine's memory. */
 static uint64_t memory_limit(const char *folder, bool second) {
     uint64_t numbers[2];
     return cgroup_numbers(folder, second ? "memory.max" : "memory.limit_in_bytes", numbers) > 0 ? numbers[0]

@@ -6,7 +6,8 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* A quota of 200000 in periods of 100000 microseconds is two processors; "max", or -1, is none. */
+/* A quota of 200000 in periods of 100000 microseconds is two processors. "max" (version 2) or -1 (version 1) means
+ * no limit. */
 static uint64_t processors_limit(const char *folder, bool second) {
     uint64_t numbers[2] = {0};
     uint64_t period[2] = {0};

@@ -1,9 +1,10 @@
-/* How many processors this process may use: those that it may run on, or fewer if its cgroup has less time. Linux. */
+/* How many processors this process may use: those in its affinity mask, or fewer if its cgroup limits CPU time.
+ * Linux. */
 #ifndef AGILEML_BASE_MACHINE_PROCESSORS_H
 #define AGILEML_BASE_MACHINE_PROCESSORS_H
 
-/* Returns at least 1. A part of a processor that a cgroup may use counts as a whole one. `root` stands before the paths
- * of /proc and /sys; "" but in tests. */
+/* Returns at least 1. A cgroup's limit is rounded up to whole processors. `root` is a prefix for the paths of /proc
+ * and /sys: "" except in tests. */
 unsigned machine_processors(const char *root);
 
 #endif

@@ -20,7 +20,7 @@ static bool is_word(const struct word *word, const char *expected) {
     return word->length == strlen(expected) && strncasecmp(word->text, expected, word->length) == 0;
 }
 
-/* Splits the line at blanks. Returns how many words it has; at most `most` + 1, of which the last is not stored. */
+/* Splits the line at blanks. Returns the number of words, at most `most` + 1; stores only the first `most`. */
 static size_t split_words(const char *line, const char *end, struct word *words, size_t most) {
     size_t count = 0;
     const char *p = line;
@@ -46,7 +46,7 @@ bool matrix_market_begins(const char *line, const char *end) {
            (line + length == end || text_is_blank(line[length]));
 }
 
-/* Rejects kinds of matrices that are none of ours, and says how to write one that is. */
+/* Rejects unsupported kinds of matrices, and says in the message how to write a supported one. */
 static int check_kind(const struct word words[WORDS], struct error *error) {
     const struct word *format = &words[2];
     const struct word *symmetry = &words[4];
@@ -95,7 +95,7 @@ static int take_banner(struct matrix_market *head, const char *line, const char 
                      text_shown(got.length), line, text_shown_end(got.length));
 }
 
-/* Reads a decimal number; false when the word is none, or one of more than 2^64 - 1. */
+/* Reads a decimal number. Returns false when the word is not a number, or a number above 2^64 - 1. */
 static bool read_number(const struct word *word, uint64_t *number) {
     *number = 0;
     for (size_t i = 0; i < word->length; i++) {

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Sorts values[count], of which there must be some and none that is NaN, and returns their median: with an even count
- * the mean of the two in the middle. */
+/* Sorts values[count] and returns their median; with an even count, the mean of the two in the middle. There must be
+ * at least one value, and no NaN. */
 double median_sort(double *values, size_t count);
 
 #endif

@@ -13,11 +13,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MEMORY_KEEP_BYTES = 1 << 30 }; /* malloc keeps blocks up to this size, and so much at the heap's end */
+enum {
+    MEMORY_KEEP_BYTES = 1 << 30, /* malloc keeps blocks up to this size, and as much at the heap's end */
+    CAPACITY_LEAST = 16,
+};
 
 _Noreturn void memory_exhausted(size_t bytes) {
     fprintf(stderr, "out of memory: %zu bytes wanted\n", bytes);
-    _exit(1); /* other threads are running: no clean-up that could touch them */
+    _exit(1); /* no clean-up: other threads are running and may use what it frees */
 }
 
 static void *memory_checked(void *block, size_t bytes) {
@@ -39,6 +42,14 @@ void *memory_resized(void *old, size_t count, size_t size) {
     return memory_checked(realloc(old, bytes > 0 ? bytes : 1), bytes);
 }
 
+void *memory_extended(void *old, size_t count, size_t *capacity, size_t size) {
+    if (count < *capacity) {
+        return old;
+    }
+    *capacity = *capacity > 0 ? 2 * *capacity : CAPACITY_LEAST;
+    return memory_resized(old, *capacity, size);
+}
+
 char *memory_string(const char *text) {
     return memory_checked(strdup(text), strlen(text) + 1);
 }
@@ -47,7 +58,7 @@ void memory_keep(void) {
 #ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, MEMORY_KEEP_BYTES);
     mallopt(M_TRIM_THRESHOLD, MEMORY_KEEP_BYTES);
-    mallopt(M_ARENA_MAX, 1); /* malloc's other arenas would return memory all the same, and keep some for themselves */
+    mallopt(M_ARENA_MAX, 1); /* other arenas would still return memory to the kernel, and keep some for themselves */
 #endif
 }
 
@@ -70,15 +81,15 @@ void *memory_remap(void *base, size_t mapped, size_t wanted) {
 enum {
     ARENA_MINIMUM = 1 << 16,
     ARENA_HUGE_PAGE = 2 << 20,
-    ARENA_COUNTED = 8 /* one in so many reserved bytes counts, whether it is used or not */
+    ARENA_COUNTED = 8 /* each arena counts as at least this part of its reserved bytes */
 };
 
-/* Returns for how many bytes in memory an arena counts. */
+/* Returns the bytes that an arena in memory adds to arena_files.used. */
 static size_t counted(size_t grown, size_t mapped) {
     return grown > mapped / ARENA_COUNTED ? grown : mapped / ARENA_COUNTED;
 }
 
-/* Sets the sizes of an arena in memory, and counts it by them. */
+/* Sets the sizes of an arena in memory, and updates arena_files.used. */
 static void arena_count(struct arena *arena, size_t grown, size_t mapped) {
     if (arena->files != NULL) {
         atomic_fetch_add(&arena->files->used, counted(grown, mapped));
@@ -88,7 +99,7 @@ static void arena_count(struct arena *arena, size_t grown, size_t mapped) {
     arena->mapped = mapped;
 }
 
-/* Gives the file `mapped` bytes on the disk. False when there is no room. */
+/* Allocates the file's disk space up to `mapped` bytes. Returns false when the disk is full. */
 static bool file_grow(const struct arena *arena, int descriptor, size_t from, size_t mapped) {
     int result = posix_fallocate(descriptor, (off_t)from, (off_t)(mapped - from));
     if (result != 0) {
@@ -141,7 +152,8 @@ static int arena_reserve_file(struct arena *arena, size_t mapped) {
     return 0;
 }
 
-/* Reserves as arena_reserve does. `grown`: to what the arena is to grow; not below arena->grown. */
+/* Reserves memory as arena_reserve does. `grown` is what arena->grown may become, for counting; not below
+ * arena->grown. */
 static int reserve(struct arena *arena, size_t bytes, size_t grown) {
     if (bytes <= arena->mapped) {
         return 0;
@@ -171,7 +183,7 @@ static int reserve(struct arena *arena, size_t bytes, size_t grown) {
 }
 
 int arena_reserve(struct arena *arena, size_t bytes) {
-    size_t used = 2 * arena->grown; /* at most: cache.c tells each doubling */
+    size_t used = 2 * arena->grown; /* at most: cache.c calls arena_grow each time the rows double */
     return reserve(arena, bytes, used);
 }
 
@@ -182,7 +194,7 @@ int arena_grow(struct arena *arena, size_t bytes) {
         arena_count(arena, grown, arena->mapped);
     }
     if (result == 0 && bytes > ARENA_HUGE_PAGE && !arena->huge) {
-        /* Fewer TLB misses for rows visited at random; only advice, and mremap takes it along. */
+        /* Huge pages reduce TLB misses for rows visited at random. They are only advice; mremap preserves it. */
         madvise(arena->base, arena->mapped, MADV_HUGEPAGE);
         arena->huge = true;
     }

@@ -16,7 +16,7 @@ static int new_file_failed(const struct new_file *file, struct error *error) {
     return error_set(error, AML_EFAIL, "%s: can't write it: %s", file->path, strerror(errno));
 }
 
-/* Refuses a path to which no file can be renamed, or where a file would replace a device. */
+/* Rejects a path that rename can't replace, or where a rename would replace a device. */
 static int new_file_check_place(const char *path, bool *exists, struct error *error) {
     struct stat status;
     *exists = stat(path, &status) == 0;

@@ -9,12 +9,12 @@
 
 enum {
     NEW_FILE_PATH_MAX = 512,
-    NEW_FILE_SUFFIX = 7 /* bytes by which the temporary name is longer: a dot and six letters or digits */
+    NEW_FILE_SUFFIX = 7 /* length of the temporary name's suffix: a dot and six letters or digits */
 };
 
 struct new_file {
     int descriptor;
-    unsigned mode; /* of the complete file: 0644, or what the caller sets after new_file_open */
+    unsigned mode; /* permissions of the complete file: 0644, or what the caller sets after new_file_open */
     char path[NEW_FILE_PATH_MAX];
     char temporary[NEW_FILE_PATH_MAX + NEW_FILE_SUFFIX];
 };
@@ -27,8 +27,8 @@ int new_file_check(const char *path, struct error *error);
  * device is at `path`, AML_EFAIL when the file can't be made. */
 int new_file_open(struct new_file *file, const char *path, struct error *error);
 int new_file_write(struct new_file *file, const void *bytes, size_t size, struct error *error);
-/* Syncs the file, renames it to `path`, and syncs the folder. Ends the file's use; after a failure the file is
- * discarded. */
+/* Syncs the file, renames it to `path`, and syncs the folder. A failure discards the file. *file is closed in either
+ * case. */
 int new_file_commit(struct new_file *file, struct error *error);
 void new_file_discard(struct new_file *file);
 

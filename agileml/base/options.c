@@ -1,9 +1,8 @@
-/* See options.h. */
+/* Parses command lines. See options.h. */
 #include "agileml/base/options.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -38,7 +37,8 @@ static const struct aml_option *options_find(const struct aml_option *const tabl
                                              const char *name, size_t length) {
     for (size_t t = 0; t < table_count; t++) {
         for (const struct aml_option *option = tables[t]; option->name != NULL; option++) {
-            if (strlen(option->name) == length && memcmp(option->name, name, length) == 0) {
+            bool named = strlen(option->name) == length && memcmp(option->name, name, length) == 0;
+            if (named && option->target != NULL) {
                 return option;
             }
         }
@@ -46,11 +46,11 @@ static const struct aml_option *options_find(const struct aml_option *const tabl
     return NULL;
 }
 
-/* Returns the option's name nearest to an unknown name, or NULL when no name is near enough. */
+/* Returns the option name nearest to an unknown name, or NULL when none is near enough. */
 static const char *options_suggestion(const struct aml_option *const tables[], size_t table_count, const char *name,
                                       size_t length) {
     const char *suggestion = NULL;
-    /* A name is no suggestion if every byte would change. */
+    /* Excludes names in which every byte would change. */
     size_t limit = length <= OPTIONS_SUGGESTION_DISTANCE ? length : OPTIONS_SUGGESTION_DISTANCE + 1;
     if (length > OPTIONS_NAME_MAX) {
         return NULL;
@@ -58,7 +58,7 @@ static const char *options_suggestion(const struct aml_option *const tables[], s
     for (size_t t = 0; t < table_count; t++) {
         for (const struct aml_option *option = tables[t]; option->name != NULL; option++) {
             size_t option_length = strlen(option->name);
-            if (option_length > OPTIONS_NAME_MAX) {
+            if (option_length > OPTIONS_NAME_MAX || option->target == NULL) {
                 continue;
             }
             size_t distance = options_distance(name, length, option->name, option_length);
@@ -73,7 +73,7 @@ static const char *options_suggestion(const struct aml_option *const tables[], s
 
 /* Writes what a number's option expects, such as "a whole number from 1 to 9". */
 static void options_describe_range(const struct aml_option *option, char text[OPTIONS_RANGE_MAX]) {
-    /* Limits of whole numbers are shown in full, others as short as they can be. */
+    /* Limits of whole numbers are shown in full, others in the shortest form. */
     bool whole = option->type == AML_OPTION_INTEGER;
     const char *kind = whole ? "a whole number" : "a number";
     int digits = whole ? 17 : 10;
@@ -250,7 +250,7 @@ int options_parse(const struct aml_option *const tables[], size_t table_count, i
 int options_parse_mixed(const struct aml_option *const tables[], size_t table_count, int argc, char **argv,
                         int *first_operand, struct error *error) {
     int index = 1;
-    int operands = 0; /* they are kept from argv[1] on, where all options have been read */
+    int operands = 0; /* operands are moved to argv[1] and on, over options already read */
     while (index < argc && strcmp(argv[index], "--") != 0) {
         if (options_is_operand(argv[index])) {
             argv[1 + operands++] = argv[index++];
@@ -265,58 +265,4 @@ int options_parse_mixed(const struct aml_option *const tables[], size_t table_co
     memmove(argv + index - operands, argv + 1, (size_t)operands * sizeof *argv);
     *first_operand = index - operands;
     return AML_OK;
-}
-
-/* Returns the length of "--name VALUE". */
-static size_t options_synopsis_length(const struct aml_option *option) {
-    size_t value = option->type != AML_OPTION_FLAG && option->value != NULL ? 1 + strlen(option->value) : 0;
-    return 2 + strlen(option->name) + value;
-}
-
-static void options_print_default(FILE *stream, const struct aml_option *option) {
-    const char *string;
-    switch (option->type) {
-    case AML_OPTION_INTEGER:
-        fprintf(stream, " (default: %" PRId64 ")", *(const int64_t *)option->target);
-        break;
-    case AML_OPTION_REAL:
-        fprintf(stream, " (default: %.10g)", *(const double *)option->target);
-        break;
-    case AML_OPTION_STRING:
-    case AML_OPTION_WORD:
-        string = *(const char *const *)option->target;
-        if (string != NULL) {
-            fprintf(stream, " (default: %s)", string);
-        }
-        break;
-    case AML_OPTION_STRINGS:
-    case AML_OPTION_FLAG:
-        break;
-    }
-}
-
-void options_help(FILE *stream, const struct aml_option *table) {
-    enum { INDENT = 2, GAP = 2 };
-    size_t column = 0;
-    for (const struct aml_option *option = table; option->name != NULL; option++) {
-        size_t end = INDENT + options_synopsis_length(option) + GAP;
-        if (end > column && end <= OPTIONS_HELP_COLUMN_MAX) {
-            column = end;
-        }
-    }
-    if (column == 0) {
-        column = OPTIONS_HELP_COLUMN_MAX;
-    }
-    for (const struct aml_option *option = table; option->name != NULL; option++) {
-        bool valued = option->type != AML_OPTION_FLAG && option->value != NULL;
-        fprintf(stream, "%*s--%s%s%s", INDENT, "", option->name, valued ? " " : "", valued ? option->value : "");
-        size_t end = INDENT + options_synopsis_length(option);
-        if (end + GAP > column) { /* the text begins on the next line */
-            fputc('\n', stream);
-            end = 0;
-        }
-        fprintf(stream, "%*s%s", (int)(column - end), "", option->help);
-        options_print_default(stream, option);
-        fputc('\n', stream);
-    }
 }

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Returns the bytes of the UTF-8 sequence at `c`, or 0 when there is none. */
+/* Returns the length of the UTF-8 sequence at `c`, or 0 when the bytes are no valid sequence. */
 static size_t utf8_length(const unsigned char *c) {
     size_t length = c[0] < 0x80 ? 1 : c[0] >= 0xC2 && c[0] < 0xE0 ? 2 : (c[0] & 0xF0) == 0xE0 ? 3 : 4;
     if (c[0] >= 0xF5 || (c[0] >= 0x80 && c[0] < 0xC2)) {
@@ -13,7 +13,7 @@ static size_t utf8_length(const unsigned char *c) {
     }
     for (size_t i = 1; i < length; i++) {
         if ((c[i] & 0xC0) != 0x80) {
-            return 0; /* also at the end of the text */
+            return 0; /* also when the text ends within the sequence */
         }
     }
     bool overlong = (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xF0 && c[1] < 0x90);
@@ -21,7 +21,7 @@ static size_t utf8_length(const unsigned char *c) {
     return overlong || outside ? 0 : length;
 }
 
-/* Whether a control character is at `c`. U+0080 to U+009F are some too: U+009B begins a sequence as ESC [ does. */
+/* Whether a control character is at `c`, U+0080 to U+009F included: U+009B begins an escape sequence as ESC [ does. */
 static bool is_control(const unsigned char *c) {
     return *c < ' ' || *c == 0x7F || (c[0] == 0xC2 && c[1] < 0xA0);
 }

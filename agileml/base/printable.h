@@ -2,8 +2,8 @@
 #ifndef AGILEML_BASE_PRINTABLE_H
 #define AGILEML_BASE_PRINTABLE_H
 
-/* Makes one line of printable UTF-8 of `text`, in place and of the same length: ends of lines become spaces, other
- * control characters (U+0000 to U+001F, U+007F to U+009F) and bytes that are no UTF-8 become '?'. */
+/* Makes `text` one line of printable UTF-8, in place, without changing its length. Ends of lines become spaces.
+ * Other control characters (U+0000 to U+001F, U+007F to U+009F) and bytes that are not UTF-8 become '?'. */
 void text_make_printable(char *text);
 
 #endif

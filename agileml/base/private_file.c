@@ -13,7 +13,7 @@
 
 enum {
     PRIVATE_FILE_MODE = 0600,
-    PRIVATE_FILE_ATTEMPTS = 8, /* while others make and remove the file */
+    PRIVATE_FILE_ATTEMPTS = 8, /* attempts while other processes make and remove the file */
     PRIVATE_FILE_LOCK_MS = 2000,
     PRIVATE_FILE_POLL_MS = 20,
 };
@@ -25,7 +25,7 @@ static bool is_in_shared_folder(const char *path) {
     const char *slash = strrchr(path, '/');
     size_t length = slash == path ? 1 : slash != NULL ? (size_t)(slash - path) : 0;
     if (length >= sizeof folder) {
-        return false; /* a path of such a length can't be opened anyway */
+        return false; /* the path is too long to be opened anyway */
     }
     if (slash != NULL) {
         memcpy(folder, path, length);
@@ -49,8 +49,8 @@ static const char *refusal_of(const struct stat *status) {
     return NULL;
 }
 
-/* Checks what is at `path`, and sets *exists. Returns false, and the reason in *reason, when writing there is not safe
- * or the check fails. */
+/* Checks what is at `path`, and sets *exists. Returns false with *reason when writing there is not safe or the check
+ * fails. */
 static bool look(const char *path, bool *exists, const char **reason) {
     struct stat status;
     *exists = lstat(path, &status) == 0;
@@ -62,7 +62,7 @@ static int make(const char *path, int flags) {
     return open(path, flags | O_CREAT | O_EXCL | O_CLOEXEC, PRIVATE_FILE_MODE);
 }
 
-/* Opens an existing file, and checks it before cutting its contents: another user may have replaced it since `look`. */
+/* Opens an existing file, and checks it again before truncating it: another user may have replaced it since `look`. */
 static int open_own(const char *path, int flags, const char **reason) {
     struct stat status;
     int descriptor = open(path, (flags & ~O_TRUNC) | O_NOFOLLOW | O_CLOEXEC);
@@ -112,7 +112,7 @@ static bool look_at_store(const char *path, bool *exists, const char **reason) {
     return good;
 }
 
-/* Returns the descriptor if it could be locked; else closes it. Passes a descriptor of -1 on. */
+/* Locks the descriptor and returns it. Closes it and returns -1 if it can't be locked. Returns -1 for -1. */
 static int lock_opened(int descriptor, const char **reason) {
     for (int waited = 0; descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) != 0; waited += PRIVATE_FILE_POLL_MS) {
         if (errno == EWOULDBLOCK && waited < PRIVATE_FILE_LOCK_MS) {
@@ -149,7 +149,7 @@ bool private_store_make(const char *path, const char **reason) {
     bool exists = false;
     *reason = NULL;
     if (!is_in_shared_folder(path)) {
-        exists = access(path, F_OK) == 0; /* false for a link to nothing, whose target is then made */
+        exists = access(path, F_OK) == 0; /* false for a link whose target doesn't exist; opening makes the target */
     } else if (!look_at_store(path, &exists, reason)) {
         return false;
     }

@@ -40,7 +40,7 @@ void arguments_close(struct arguments *arguments) {
     *arguments = (struct arguments){0};
 }
 
-/* 0, or why the file is not a program that may be run. */
+/* Returns 0, or an errno that says why the file can't be run as a program. */
 static int program_refusal(const char *path) {
     struct stat file;
     if (stat(path, &file) != 0) {
@@ -61,7 +61,7 @@ int process_self(char path[PATH_MAX], struct error *error) {
     return 0;
 }
 
-/* "FOLDER/NAME" into `path`; false when that is too long, or nothing that may be run. */
+/* Writes "FOLDER/NAME" to `path`. Returns false when it is too long, or not a program that may be run. */
 static bool program_in(const char *folder, size_t folder_length, const char *name, char path[PATH_MAX]) {
     int length = folder_length == 0 ? snprintf(path, PATH_MAX, "./%s", name)
                                     : snprintf(path, PATH_MAX, "%.*s/%s", (int)folder_length, folder, name);
@@ -94,8 +94,8 @@ int process_find(const char *name, char path[PATH_MAX], struct error *error) {
     return error_set(error, AML_EINPUT, "app '%.200s': no such program beside proteus or in $PATH", name);
 }
 
-/* In the child, where only what is safe in a signal handler may be called: other threads of the parent may have
- * held locks. Reports a failure's errno through `failure_fd`, which closes by itself when all went well. */
+/* Runs in the child, and may call only functions that are safe in a signal handler, as other threads of the parent
+ * may have held locks. Reports a failure's errno through `failure_fd`, which a successful exec closes. */
 _Noreturn static void child_run(const char *path, char *const arguments[], struct process_setting setting,
                                 int failure_fd, pid_t parent) {
     sigset_t none;
@@ -106,7 +106,7 @@ _Noreturn static void child_run(const char *path, char *const arguments[], struc
         prctl(PR_SET_PDEATHSIG, SIGKILL);
     }
     if (!setting.detached && getppid() != parent) {
-        _exit(PROCESS_EXEC_FAILED); /* the parent ended before we asked to be told */
+        _exit(PROCESS_EXEC_FAILED); /* the parent ended before prctl took effect */
     }
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -116,7 +116,7 @@ _Noreturn static void child_run(const char *path, char *const arguments[], struc
         close(null);
     }
     if (setting.detached) {
-        close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC); /* what others left open to us it must not keep */
+        close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC); /* no inherited descriptors */
     }
     if (setting.inherited_fd >= 0) {
         fcntl(setting.inherited_fd, F_SETFD, 0);
@@ -149,7 +149,7 @@ int process_start(struct process *process, const char *path, const struct argume
     close(failure_pipe[1]);
     if (pid > 0) {
         if (!setting.detached) {
-            setpgid(pid, pid); /* both sides: whichever comes first */
+            setpgid(pid, pid); /* parent and child both set the group, as either may run first */
         }
         ssize_t size;
         do {
@@ -183,7 +183,7 @@ bool process_ended(struct process *process) {
     if (waitid(P_PID, (id_t)process->pid, &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid == 0) {
         return false;
     }
-    /* While it waits to be reaped its number isn't given to others: what it started can be ended too. */
+    /* Until the process is reaped its number isn't reused, so the rest of its process group can be killed. */
     kill(-process->pid, SIGKILL);
     while (waitpid(process->pid, &process->status, 0) < 0 && errno == EINTR) {
     }

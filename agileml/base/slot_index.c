@@ -11,11 +11,13 @@
 
 enum { CAPACITY_MIN = 64 };
 
-/* Behind the head come `mask` + 1 entries of a hash table, or `bound` entries by key. An entry is 0 (free) or a slot
- * plus one. In a hash table of 2^n entries a slot plus one has n bits; the bits above them are bits of the key's hash,
- * the tag: most keys that are not the one wanted are passed over without a look at the array of keys. */
+/* The head is followed by `mask` + 1 entries of a hash table, or by `bound` entries indexed by key. An entry is 0
+ * (free) or a slot plus one.
+ *
+ * In a hash table of 2^n entries a slot plus one has n bits. The bits above are the tag: bits of the key's hash. The
+ * tag rules out most other keys without a look at the array of keys. */
 struct slot_entries {
-    uint32_t mask;                 /* the number of entries, a power of two, less one */
+    uint32_t mask;                 /* mask: the number of entries, a power of two, minus one */
     uint64_t bound;                /* 0: a hash table */
     struct slot_entries *outgrown; /* see struct slot_index */
     _Atomic uint32_t entries[];
@@ -30,7 +32,7 @@ static size_t entries_bytes(const struct slot_entries *entries) {
     return sizeof *entries + (size_t)count * sizeof *entries->entries;
 }
 
-/* ---- Lookups; they return the slot plus one, or 0 ---- */
+/* ---- Lookups: all return the slot plus one, or 0 ---- */
 
 static inline uint32_t hashed_find(const struct slot_entries *entries, const uint64_t *keys, uint64_t key) {
     const uint64_t hash = hash_mix(key);
@@ -74,8 +76,7 @@ void slot_index_prefetch(const struct slot_index *index, uint64_t key) {
     }
 }
 
-/* Has the processor fetch the key of the first slot that a lookup will probably look at. The entry was fetched
- * before. */
+/* Prefetches the key that a lookup will probably compare first. The entry must have been prefetched before. */
 static inline void keys_prefetch(const struct slot_entries *entries, const uint64_t *keys, uint64_t key) {
     uint32_t place = (uint32_t)hash_mix(key) & entries->mask;
     uint32_t slot = atomic_load_explicit(&entries->entries[place], memory_order_acquire) & entries->mask;
@@ -86,7 +87,7 @@ static inline void keys_prefetch(const struct slot_entries *entries, const uint6
 
 void slot_index_find_all(const struct slot_index *index, const uint64_t *keys, const uint64_t *wanted, size_t count,
                          uint32_t *slots) {
-    enum { AHEAD = 16 }; /* keys between a fetch and the use of what it brings */
+    enum { AHEAD = 16 }; /* keys between a prefetch and its use */
     const struct slot_entries *entries = entries_of(index);
     for (size_t i = 0; i < count && entries != NULL && entries->bound > 0; i++) {
         slots[i] = direct_find(entries, wanted[i]) - 1;
@@ -122,7 +123,7 @@ static void entries_place(struct slot_entries *entries, uint64_t key, uint32_t s
     atomic_store_explicit(&entries->entries[at], tag | (slot + 1), memory_order_release);
 }
 
-/* Returns entries for twice as many slots. The caller keeps the old ones. */
+/* Returns entries for twice as many slots. The caller must keep the old entries. */
 static struct slot_entries *entries_grown(const struct slot_index *index, const struct slot_entries *old,
                                           const uint64_t *keys) {
     uint64_t capacity = old != NULL ? 2 * ((uint64_t)old->mask + 1) : CAPACITY_MIN;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    LISTED_MAX = 30, /* bytes of a column's name in a list of all */
+    LISTED_MAX = 30, /* bytes of a column's name in a list of all names */
     LIST_MAX = 160   /* bytes of such a list in a message */
 };
 
@@ -15,7 +15,7 @@ size_t text_column_normalize(const struct text_field *field, char *to, size_t ro
     size_t length = 0;
     for (size_t i = 0; i < field->length; i++) {
         char c = field->text[i];
-        i += field->quoted && c == '"'; /* inside quotes each '"' is written twice */
+        i += field->quoted && c == '"'; /* skips the second '"' of a pair: inside quotes each '"' is doubled */
         if (text_is_blank(c) || c == '_' || c == '-' || c == '.') {
             continue;
         }
@@ -44,7 +44,7 @@ static bool has_name(const struct text_role *role, const char *name) {
     return false;
 }
 
-/* Finds the field of the column `place`, which exists. */
+/* Returns the field in the column `place`, which must exist. */
 static struct text_field field_at(const char *line, const char *end, enum text_separator separator, int place) {
     struct text_field field;
     text_field_take(line, end, separator, &field);
@@ -125,7 +125,7 @@ static int refuse_choices(const char *columns, const char *const roles[], size_t
         columns, expected);
 }
 
-/* Takes text[length], what follows the `=`. */
+/* Takes the column after the `=`, text[length]. */
 static bool take_choice(struct text_choice *choice, const char *text, size_t length) {
     const struct text_field field = {.text = text, .length = length};
     size_t digits = strspn(text, "0123456789");
@@ -139,7 +139,7 @@ static bool take_choice(struct text_choice *choice, const char *text, size_t len
            choice->name[0] != '\0';
 }
 
-/* Returns the role before the `=` in text[length], or `count`. */
+/* Returns the index of the role named before the `=` in text[length], or `count`. */
 static size_t role_of(const char *text, size_t length, const char *const roles[], size_t count) {
     const char *equals = memchr(text, '=', length);
     size_t named = equals != NULL ? (size_t)(equals - text) : 0;

@@ -54,13 +54,13 @@ const char *text_closing_quote(const char *p, const char *end) {
     }
 }
 
-/* Counts the runs of blanks between the fields of a line, to tell whether tabs or spaces separate them. */
+/* Counts the runs of blanks between the fields of a line, to decide whether tabs or spaces separate them. */
 struct blank_runs {
-    bool filled;   /* a field has begun: the blanks at the line's start are over */
+    bool filled;   /* a field has begun, so the blanks at the line's start are over */
     bool inside;   /* the latest byte is in a run of blanks after a field */
-    bool tab;      /* the present run, or the blanks at the line's start, have a tab */
+    bool tab;      /* the present run, or the blanks at the line's start, contain a tab */
     unsigned runs; /* finished runs between two fields */
-    unsigned tabs; /* runs of these that have a tab */
+    unsigned tabs; /* those of `runs` that contain a tab */
 };
 
 static void blank_runs_add(struct blank_runs *runs, char c) {
@@ -132,7 +132,7 @@ size_t text_field_copy(const struct text_field *field, char *to, size_t room) {
             return room + 1;
         }
         to[length++] = field->text[i];
-        i += field->quoted && field->text[i] == '"'; /* skips the second one: inside quotes each '"' is written twice */
+        i += field->quoted && field->text[i] == '"'; /* skips the second '"' of a pair */
     }
     return length;
 }

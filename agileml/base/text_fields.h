@@ -2,7 +2,7 @@
  *
  * - Fields are separated by one tab, one comma, one semicolon, one `::`, or by blanks (spaces and tabs, any number). A
  *   line of blank-separated fields may also start and end with blanks.
- * - Blanks around a field are not part of it; where tabs separate, spaces are not.
+ * - Blanks around a field are not part of the field. Between tabs only spaces count as blanks.
  * - A field that begins with '"' ends at the next '"' and holds everything between, separators too; '""' in it stands
  *   for one '"' (RFC 4180). It ends on its line.
  * - Lines end in LF, CR LF or CR.
@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 enum text_separator {
-    TEXT_UNKNOWN = 0, /* a line of one field has none */
+    TEXT_UNKNOWN = 0, /* also the result for a line of one field */
     TEXT_TAB,
     TEXT_COMMA,
     TEXT_SEMICOLON,
@@ -23,7 +23,7 @@ enum text_separator {
     TEXT_BLANKS
 };
 
-/* The separator's name for messages, such as "comma"; for TEXT_UNKNOWN the names of all. */
+/* Returns the separator's name for messages, such as "comma"; for TEXT_UNKNOWN, the names of all. */
 const char *text_separator_name(enum text_separator separator);
 
 static inline bool text_is_blank(char c) {
@@ -34,7 +34,7 @@ static inline bool text_is_line_end(char c) {
     return c == '\n' || c == '\r';
 }
 
-/* Returns the first place from p on that is not a blank. The text must end in a line end or a 0. */
+/* Returns the first place from p on that is not a blank. The text must end with a line end or a 0. */
 static inline const char *text_skip_blanks(const char *p) {
     while (text_is_blank(*p)) {
         p++;
@@ -56,11 +56,11 @@ static inline const char *text_next_line(const char *p) {
 }
 
 /* Returns the separator of the fields of the line [line, end): the first comma, semicolon or `::` outside of quotes,
- * unless a tab separates fields before it. Without these, tabs when there is one between all fields, blanks otherwise;
- * TEXT_UNKNOWN when there is only one field. */
+ * unless a tab separates fields before it. Without these, returns tab if a tab is between all fields, else blanks.
+ * Returns TEXT_UNKNOWN when there is only one field. */
 enum text_separator text_separator_of(const char *line, const char *end);
 
-/* How much of a text of `length` bytes a message shows, and what it writes behind. */
+/* How many bytes of a text a message shows, and what the message appends when it shows only a part. */
 enum { TEXT_SHOWN_MAX = 40 };
 static inline int text_shown(size_t length) {
     return length < TEXT_SHOWN_MAX ? (int)length : TEXT_SHOWN_MAX;
@@ -69,18 +69,18 @@ static inline const char *text_shown_end(size_t length) {
     return length > TEXT_SHOWN_MAX ? "..." : "";
 }
 
-/* Returns the place behind the '"' that closes the quoted text at p, or NULL when no '"' closes it. */
+/* Returns the place after the '"' that closes the quoted text at p, or NULL when no '"' closes it. */
 const char *text_closing_quote(const char *p, const char *end);
 
 struct text_field {
     const char *text; /* without the quotes around it */
     size_t length;
     bool quoted;
-    const char *next; /* the next field, behind the separator; NULL: this is the last one */
+    const char *next; /* the next field, after the separator; NULL: this is the last field */
 };
 
 /* Takes the field at p of the line that ends at `end`. Returns false when the field begins with a '"' that is not
- * closed on the line, or when more than blanks follow the closing '"'; *field is then the rest of the line. */
+ * closed on the line, or when the closing '"' is followed by more than blanks. Then *field is the rest of the line. */
 bool text_field_take(const char *p, const char *end, enum text_separator separator, struct text_field *field);
 
 /* Copies the field's text to to[room], with '""' as '"' when the field is quoted. Returns the copy's length, or

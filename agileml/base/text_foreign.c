@@ -9,18 +9,18 @@
 #include <string.h>
 #include <strings.h>
 
-/* Fewer control characters than this, or than a part of the bytes, may be in a text by mistake. */
+/* A text may contain by mistake fewer control characters than CONTROLS_MIN, or than 1 / CONTROLS_PART of its bytes. */
 enum { CONTROLS_MIN = 4, CONTROLS_PART = 20 };
-enum { TAR_MAGIC_AT = 257, UTF_BYTES = 64 /* that show UTF-16 and UTF-32 */, UTF_MIN = 8 };
+enum { TAR_MAGIC_AT = 257, UTF_BYTES = 64 /* bytes examined for UTF-16 and UTF-32 */, UTF_MIN = 8 };
 
 static const char other_coding[] = "text in UTF-16: expected UTF-8 (iconv -f UTF-16 -t UTF-8 converts it)";
 static const char other_wide_coding[] = "text in UTF-32: expected UTF-8 (iconv -f UTF-32 -t UTF-8 converts it)";
 
-/* What a format's files begin with. */
+/* The first bytes of a format's files. */
 struct magic {
     const char *bytes;
     uint8_t size;
-    bool words; /* a text can begin so too: only with control characters behind it is it the format */
+    bool words; /* a text can begin with the same letters, so control characters must follow */
     const char *kind;
 };
 
@@ -29,14 +29,14 @@ struct magic {
 #define MAGIC_WORD(text, meaning)                                                                                      \
     { .bytes = (text), .size = sizeof(text) - 1, .words = true, .kind = (meaning) }
 
-/* In the order of search: a longer beginning is before a shorter one that it has in it. */
+/* In the order of search: a longer beginning stands before a shorter one that is its prefix. */
 static const struct magic magics[] = {
-    /* What stands for data that is elsewhere */
+    /* Pointers to data stored elsewhere */
     MAGIC("version https://git-lfs.github.com/spec/", "a Git LFS pointer, not the data itself: run 'git lfs pull'"),
     MAGIC("version https://hawser.github.com/spec/", "a Git LFS pointer, not the data itself: run 'git lfs pull'"),
     MAGIC("/annex/objects/", "a git-annex pointer, not the data itself: run 'git annex get'"),
     MAGIC("outs:\n- md5:", "a DVC file, not the data itself: run 'dvc pull'"),
-    /* Compressed, and archives */
+    /* Compressed files and archives */
     MAGIC("\xFD"
           "7zXZ\0",
           "xz data: expected plain text, gzip or zstd ('xz -d' unpacks it)"),
@@ -116,7 +116,7 @@ static const struct magic magics[] = {
     MAGIC("\x7F"
           "ELF",
           "a program (ELF): expected text"),
-    /* Codings of text. UTF-32 begins as UTF-16 does. */
+    /* Encodings of text. UTF-32 stands before UTF-16, as their byte order marks begin alike. */
     {"\xFF\xFE\0\0", 4, false, other_wide_coding},
     {"\0\0\xFE\xFF", 4, false, other_wide_coding},
     {"\xFF\xFE", 2, false, other_coding},
@@ -141,7 +141,7 @@ static bool begins(const unsigned char *bytes, size_t size, const char *magic, s
     return size >= length && memcmp(bytes, magic, length) == 0;
 }
 
-/* bzip2's BZh is followed by the size of blocks, and by pi or, at once, by the end's sqrt(pi). */
+/* After bzip2's BZh come the block size and then the digits of pi, or of sqrt(pi) when the file is empty. */
 static bool is_bzip2(const unsigned char *bytes, size_t size) {
     return size >= 10 && bytes[3] >= '1' && bytes[3] <= '9' &&
            (memcmp(bytes + 4, "1AY&SY", 6) == 0 || memcmp(bytes + 4, "\x17\x72\x45\x38\x50\x90", 6) == 0);
@@ -158,7 +158,7 @@ static const struct magic *find_magic(const unsigned char *bytes, size_t size) {
     return NULL;
 }
 
-/* Names a zip archive by its first member. Its name is at byte 30, its length in bytes 26 and 27. */
+/* Names a zip archive by its first member. The member's name is at byte 30, the name's length in bytes 26 and 27. */
 static const char *zip_kind(const unsigned char *bytes, size_t size) {
     size_t length = size >= 30 ? bytes[26] + 256U * bytes[27] : 0;
     const unsigned char *name = bytes + 30;
@@ -178,8 +178,8 @@ static const char *zip_kind(const unsigned char *bytes, size_t size) {
     return NULL;
 }
 
-/* Whether bytes[size] are text in units of two or four bytes: no unit is a control character or outside of Unicode, and
- * at least half of the units are ASCII, as digits, separators and line ends are. */
+/* Whether bytes[size] are text in units of two or four bytes. No unit may be a control character or outside of
+ * Unicode. At least half of the units must be ASCII, as digits, separators and line ends are. */
 static bool is_wide_text(const unsigned char *bytes, size_t size, size_t unit, bool big_endian) {
     size_t units = (size < UTF_BYTES ? size : UTF_BYTES) / unit;
     size_t ascii = 0;
@@ -213,7 +213,7 @@ static size_t count_byte(const unsigned char *bytes, size_t size, unsigned char 
     return count;
 }
 
-/* Names data with too many control characters for a text. Zeros alone may be a tar without entries. */
+/* Names data with too many control characters for a text. Data of zeros alone may be a tar without entries. */
 static const char *binary_kind(const unsigned char *bytes, size_t size) {
     size_t controls = count_controls(bytes, size);
     if (controls < CONTROLS_MIN || controls < size / CONTROLS_PART || count_byte(bytes, size, 0) == size) {
@@ -254,7 +254,7 @@ static const char *markup_kind(const char *text, const char *end) {
     return NULL;
 }
 
-/* Names what a server says when it has no file, if that is all. */
+/* Names the text of a server's "not found" response, if the file has nothing else. */
 static const char *refusal_kind(const char *text, const char *end) {
     static const char *const refusals[] = {"404: Not Found", "404 Not Found", "404 page not found",  "Entry not found",
                                            "403 Forbidden",  "Access Denied", "Repository not found"};
@@ -318,7 +318,7 @@ static const char *skip_blanks(const char *p, const char *end) {
     return p;
 }
 
-/* Whether everything from p on is of numbers and lists of them. */
+/* Whether everything from p on consists of numbers and lists of numbers. */
 static bool is_list_of_numbers(const char *p, const char *end) {
     for (; p < end; p++) {
         if (memchr("0123456789+-.eE,[] \t", *p, 21) == NULL) {
@@ -328,7 +328,7 @@ static bool is_list_of_numbers(const char *p, const char *end) {
     return true;
 }
 
-/* Whether the line begins an object of JSON, or a list of JSON. A text may begin with a bracket too. */
+/* Whether the line begins a JSON object or list. A plain text may begin with a bracket too. */
 static bool is_json(const char *line, const char *end) {
     const char *inside = line < end ? skip_blanks(line + 1, end) : end;
     if (line == end || (*line != '{' && *line != '[')) {
@@ -341,8 +341,8 @@ static bool is_json(const char *line, const char *end) {
                         : *inside == '{' || *inside == '"' || *inside == '[' || is_list_of_numbers(inside, end);
 }
 
-/* Whether the bar at `bar` ends the label and tag of a line of Vowpal Wabbit: nothing, or words of which all but the
- * last are numbers. Only the last, the tag, may touch the bar. */
+/* Whether the text before `bar` can be the label and tag of a Vowpal Wabbit line: it is empty, or all words but the
+ * last are numbers. Only the last word, the tag, may touch the bar. */
 static bool is_vowpal_head(const char *line, const char *bar) {
     const char *p = skip_blanks(line, bar);
     while (p < bar) {
@@ -359,7 +359,7 @@ static bool is_vowpal_head(const char *line, const char *bar) {
     return bar == line || text_is_blank(bar[-1]);
 }
 
-/* Whether a feature such as `word:2`, or several words between two bars, follow the bar. */
+/* Whether a feature such as `word:2`, or several words between two bars, follow `bar`. */
 static bool has_features(const char *bar, const char *end) {
     for (const char *p = bar + 1; p < end && *p != '|'; p++) {
         if (*p == ':' && p > bar + 1 && p + 1 < end && ((p[1] >= '0' && p[1] <= '9') || p[1] == '.' || p[1] == '-')) {
@@ -418,7 +418,7 @@ static const char *bars_kind(const char *line, const char *end) {
     }
     for (const char *p = line; p < bar; p++) {
         if (text_is_blank(*p) || *p == ',' || *p == ';') {
-            return NULL; /* bars are none of the separators */
+            return NULL; /* no supported reader separates fields by bars */
         }
     }
     return bars > 1 ? "fields separated by '|': expected tabs or commas (tr '|' '\\t' converts it)" : NULL;
@@ -437,7 +437,7 @@ static bool is_ffm_feature(const char *word, const char *behind) {
     return colons == 2 && behind - word >= 5;
 }
 
-/* Whether the line is a number, and then features of libffm: two at least, as a time looks like one. */
+/* Whether the line is a number and then features of libffm. It needs two features, as a time of day looks like one. */
 static bool is_ffm(const char *line, const char *end) {
     size_t words = 0;
     for (const char *p = line; p < end && words < 3; words++) {
@@ -465,7 +465,7 @@ static bool is_sql(const char *line, const char *end) {
     return end - line == 2 && memcmp(line, "--", 2) == 0; /* pg_dump */
 }
 
-/* Names all but MatrixMarket and what has bars. */
+/* Names the formats of single lines, except MatrixMarket and lines with bars. */
 static const char *line_kind(const char *line, const char *end) {
     if (is_json(line, end)) {
         return "JSON: expected plain text, a line for each record (jq's @csv or @tsv writes it)";

@@ -19,19 +19,19 @@
 enum { BUFFER_SIZE = 64 * 1024, MARK_SIZE = 3 };
 
 struct text_input {
-    const char *name; /* for messages, in the caller's path */
-    int file;         /* -1: the bytes are the source's own */
+    const char *name; /* name for messages; points into the caller's path */
+    int file;         /* -1: the bytes come from `source` */
     text_source *source;
-    void *context; /* the source's */
+    void *context; /* context of `source` */
     void (*close)(void *context);
     enum text_form form;
     bool in_member; /* gzip, zstd: between the start and the end of a member or frame */
     bool lines;     /* see text_piece */
     bool checked;   /* the text's first bytes are known to be no foreign format */
-    bool begun;     /* the first read is over, in which a byte order mark is skipped */
+    bool begun;     /* the first read, which skips a byte order mark, is over */
     ZSTD_DStream *zstd;
     z_stream gzip;
-    const unsigned char *next; /* next[held]: bytes of the buffer that are not used yet */
+    const unsigned char *next; /* bytes of the buffer that are not used yet: next[held] */
     size_t held;
     unsigned char buffer[BUFFER_SIZE];
 };
@@ -72,7 +72,7 @@ int text_form_detect(const char *name, const void *bytes, size_t size, enum text
     *form = TEXT_FORM_PLAIN;
     if (size >= 2 && p[0] == 0x1f && p[1] == 0x8b) {
         *form = TEXT_FORM_GZIP;
-    } else if (size >= 4 && (memcmp(p, "\x28\xB5\x2F\xFD", 4) == 0 || /* a frame, or one to skip */
+    } else if (size >= 4 && (memcmp(p, "\x28\xB5\x2F\xFD", 4) == 0 || /* a frame, or a skippable frame */
                              (p[0] >> 4 == 5 && memcmp(p + 1, "\x2A\x4D\x18", 3) == 0))) {
         *form = TEXT_FORM_ZSTD;
     }
@@ -85,7 +85,7 @@ int text_input_check_lines(const char *name, const void *bytes, size_t size, str
     return container != NULL ? error_set(error, AML_EINPUT, "%s: %s", name, container) : 0;
 }
 
-/* Prepares for the input's form. */
+/* Opens the decoder for the input's form. */
 static int begin_form(struct text_input *input, enum text_form form, struct error *error) {
     bool ready = true;
     if (form == TEXT_FORM_GZIP) {
@@ -172,7 +172,7 @@ int text_input_open_piece(struct text_input **opened, const struct text_piece *p
     return 0;
 }
 
-/* Decompresses held bytes into bytes[size], and sets *made to how many came of them. */
+/* Decompresses gzip from the held bytes into bytes[size]. Sets *made to the number of bytes written. */
 static int inflate_held(struct text_input *input, char *bytes, size_t size, size_t *made, struct error *error) {
     z_stream *stream = &input->gzip;
     stream->next_in = (z_const Bytef *)input->next;
@@ -197,7 +197,7 @@ static int inflate_held(struct text_input *input, char *bytes, size_t size, size
     return 0;
 }
 
-/* The same for zstd. */
+/* Like inflate_held, for zstd. */
 static int expand_held(struct text_input *input, char *bytes, size_t size, size_t *made, struct error *error) {
     ZSTD_inBuffer in = {.src = input->next, .size = input->held};
     ZSTD_outBuffer out = {.dst = bytes, .size = size};
@@ -229,7 +229,7 @@ static int decompress_some(struct text_input *input, char *bytes, size_t size, s
         if (code != 0 || (ended && !input->in_member)) {
             break;
         }
-        /* At the end the decoder may still have something to give. */
+        /* Even after the last input the decoder may still have output. */
         code = zstd ? expand_held(input, bytes + *got, size - *got, &made, error)
                     : inflate_held(input, bytes + *got, size - *got, &made, error);
         *got += made;
@@ -257,7 +257,7 @@ static int read_some(struct text_input *input, char *bytes, size_t size, size_t 
                                           : copy_some(input, bytes, size, got, error);
 }
 
-/* Checks the first bytes of a text that has come out of compressed data. */
+/* Checks the first bytes of decompressed text. */
 static int check_text(const struct text_input *input, const char *bytes, size_t size, struct error *error) {
     enum text_form form;
     int code = text_form_detect(input->name, bytes, size, &form, error);
@@ -294,7 +294,7 @@ int text_input_load(const char *path, size_t most, char **text, size_t *size, st
     *size = 0;
     while (code == 0 && got == room && *size <= most) { /* after a full read there may be more */
         capacity = 2 * capacity + BUFFER_SIZE;
-        room = capacity - *size - 1; /* 1: for the 0 */
+        room = capacity - *size - 1; /* 1: room for the final 0 */
         *text = memory_resized(*text, capacity, 1);
         code = text_input_read(input, *text + *size, room, &got, error);
         *size += code == 0 ? got : 0;

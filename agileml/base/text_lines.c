@@ -8,7 +8,7 @@
 
 #include "agileml/base/memory.h"
 
-enum { STEP = 1 << 18 /* bytes read at once */ };
+enum { STEP = 1 << 18 /* bytes of one read */ };
 
 void text_lines_take(struct text_lines *lines, const char *path, struct text_input *input, size_t longest) {
     *lines = (struct text_lines){.path = path, .longest = longest, .input = input, .capacity = STEP + 1};
@@ -46,7 +46,7 @@ static void move_to_front(struct text_lines *lines) {
 int text_lines_fill(struct text_lines *lines, size_t size, struct error *error) {
     while (lines->held < size && !lines->ended) {
         move_to_front(lines);
-        if (lines->capacity < lines->end + STEP + 1) { /* 1: a 0 behind the last line */
+        if (lines->capacity < lines->end + STEP + 1) { /* 1: room for a 0 after the last line */
             lines->capacity = 2 * lines->end + STEP + 1;
             lines->buffer = memory_resized(lines->buffer, lines->capacity, 1);
             lines->bytes = lines->buffer;
@@ -70,7 +70,7 @@ void text_lines_skip(struct text_lines *lines, size_t size) {
     lines->taken += size;
 }
 
-/* Returns how many held bytes are before the next mark; all of them when there is none. */
+/* Returns the number of held bytes before the next mark; all held bytes when there is none. */
 static size_t find_mark(struct text_lines *lines, enum text_mark mark) {
     static const char values[TEXT_MARKS] = {[TEXT_MARK_LF] = '\n', [TEXT_MARK_CR] = '\r', [TEXT_MARK_ZERO] = '\0'};
     size_t start = (size_t)(lines->bytes - lines->buffer);
@@ -106,7 +106,8 @@ static int find_line(struct text_lines *lines, size_t *length, size_t *end, stru
     }
 }
 
-/* Takes the next line, if it ends in LF and the known marks show no CR or zero byte in it, as of most. Else false. */
+/* Takes the next line if it ends in LF and contains no CR or zero byte, as most lines do. Otherwise, or if the known
+ * marks don't show this, returns false. */
 static inline bool take_plain_line(struct text_lines *lines, char **line, size_t *length) {
     size_t start = (size_t)(lines->bytes - lines->buffer);
     const size_t *marks = lines->marks;
@@ -155,6 +156,6 @@ int text_lines_next(struct text_lines *lines, char **line, size_t *length, struc
     *line = lines->bytes;
     lines->start = lines->taken;
     text_lines_skip(lines, *length + end);
-    (*line)[*length] = '\0'; /* in the place of the line's end, or in the room that text_lines_fill leaves */
+    (*line)[*length] = '\0'; /* overwrites the line end, or uses the extra byte that text_lines_fill reserves */
     return 0;
 }

@@ -1,5 +1,5 @@
-/* See credentials.h. identity.h decides which source is asked, even if it fails: a role must not be used in place of
- * keys that were given. When the source has answered, the identity's roles are assumed one after the other. */
+/* See credentials.h. identity.h decides which source is used, even if that source fails: a role must not replace
+ * keys that were given. After the source has answered, the identity's roles are assumed one after the other. */
 #include "agileml/cloud/credentials.h"
 
 #include "agileml/base/clock.h"
@@ -25,11 +25,11 @@
 #include <unistd.h>
 
 enum {
-    CREDENTIALS_JITTER_S = 60, /* a refresh begins up to so much earlier, so that not all machines refresh at once */
-    CREDENTIALS_WAIT_S = 30,  /* a value that expires sooner than this is not handed out while a refresh is under way */
-    CREDENTIALS_RETRY_S = 20, /* the least time between two refreshes, since a refresh may bring the old value again */
-    CREDENTIALS_ATTEMPTS_MAX = 3,  /* of one request */
-    CREDENTIALS_TIMEOUT_MS = 2000, /* of each */
+    CREDENTIALS_JITTER_S = 60,     /* a refresh is earlier by a random time up to this, different on each machine */
+    CREDENTIALS_WAIT_S = 30,       /* a value that expires sooner than this is not used while a refresh is under way */
+    CREDENTIALS_RETRY_S = 20,      /* least time between two refreshes, as a refresh may return the old value again */
+    CREDENTIALS_ATTEMPTS_MAX = 3,  /* attempts of one request */
+    CREDENTIALS_TIMEOUT_MS = 2000, /* time limit of each attempt */
     CREDENTIALS_ROLE_MAX = 65,     /* bytes of a role's name with its 0 */
     CREDENTIALS_URL_MAX = 1024
 };
@@ -37,13 +37,13 @@ enum {
 static const char CREDENTIALS_ROLES[] = "latest/meta-data/iam/security-credentials/";
 static const char CREDENTIALS_CONTAINER[] = "http://169.254.170.2";
 
-/* All secrets, in memory of their own. */
+/* All secrets, in memory from secret_new. */
 struct credentials_secrets {
     struct credentials_value value, incoming;
     struct identity identity;   /* what was configured at the last fetch */
-    struct aws_profile profile; /* what was configured when the chain was opened: the region and endpoints stay */
-    char token[STS_TOKEN_MAX];  /* of an identity provider, during a request */
-    char authorization[sizeof "Authorization: " + CREDENTIALS_TOKEN_MAX]; /* the container's */
+    struct aws_profile profile; /* settings at the chain's opening: its region and endpoints stay */
+    char token[STS_TOKEN_MAX];  /* token of an identity provider, during a request */
+    char authorization[sizeof "Authorization: " + CREDENTIALS_TOKEN_MAX]; /* header for the container endpoint */
 };
 
 struct credentials_waiter {
@@ -58,19 +58,19 @@ struct credentials {
     struct credentials_secrets *secrets;
     const char *service;           /* "ec2", "s3" */
     const char *region, *endpoint; /* NULL: none */
-    bool have;                     /* secrets->value is one */
-    int64_t early_s;               /* it is refreshed so long before it expires */
-    int64_t retry_s;               /* on the monotonic clock: no refresh before */
+    bool have;                     /* secrets->value is set */
+    int64_t early_s;               /* a refresh begins this long before the value expires */
+    int64_t retry_s;               /* no refresh before this time of the monotonic clock */
     bool fetching;
     struct credentials_waiter *waiters;
     unsigned attempts;
-    struct http_call *request; /* to the container endpoint */
+    struct http_call *request; /* request to the container endpoint */
     struct service_variant variant;
     struct sts_place sts;
     struct sts_call *assuming;
-    unsigned assumed; /* roles of the identity, in this fetch */
+    unsigned assumed; /* roles of the identity assumed so far in this fetch */
     char role[CREDENTIALS_ROLE_MAX];
-    char source[200]; /* of a value from a service */
+    char source[200]; /* description of a value from a service */
 };
 
 static int64_t credentials_random(int64_t below) {
@@ -81,14 +81,14 @@ static int64_t credentials_random(int64_t below) {
 
 /* ---- Opening and closing ---- */
 
-/* The first variable that is set; else the text, if it is not empty; else NULL. */
+/* Returns the first variable that is set; else `text`, if it is not empty; else NULL. */
 static const char *first_set(const char *variable, const char *second, const char *text) {
     const char *value = identity_environment(variable);
     value = value == NULL && second != NULL ? identity_environment(second) : value;
     return value != NULL ? value : text[0] != '\0' ? text : NULL;
 }
 
-/* Sets *on to a setting that is true or false. */
+/* Sets *on to a setting of true or false. */
 static int read_switch(const char *variable, const char *setting, const char *text, bool *on, struct error *error) {
     const char *value = first_set(variable, NULL, text);
     *on = value != NULL && strcasecmp(value, "true") == 0;
@@ -112,7 +112,7 @@ static int credentials_read_variant(struct credentials *credentials, struct erro
     return code;
 }
 
-/* Whether endpoints of the environment and the files do not count. */
+/* Whether endpoints configured in the environment and the files are ignored. */
 static bool endpoints_are_ignored(void) {
     const char *ignore = identity_environment("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
     return ignore != NULL && strcasecmp(ignore, "true") == 0;
@@ -151,7 +151,7 @@ static int credentials_read_settings(struct credentials *credentials, struct err
     return code != 0 ? code : credentials_choose_sts(credentials, error);
 }
 
-/* Opens the metadata service, at the profile's address if the environment has none. */
+/* Opens the metadata service. The environment's address comes before the profile's. */
 static int credentials_open_metadata(struct credentials *credentials, struct error *error) {
     const struct aws_profile *profile = &credentials->secrets->profile;
     bool set = identity_environment("AWS_EC2_METADATA_SERVICE_ENDPOINT") != NULL ||
@@ -164,7 +164,7 @@ static int credentials_open_metadata(struct credentials *credentials, struct err
 
 int credentials_open(struct credentials **credentials, struct http *http, const char *service, struct error *error) {
     struct credentials *new = memory_zeroed(1, sizeof *new);
-    core_dumps_forbid(); /* secrets are in the environment too, and for moments in libcurl's buffers */
+    core_dumps_forbid(); /* the environment has secrets too, and libcurl's buffers have them for moments */
     new->http = http;
     new->service = service;
     new->secrets = secret_new(sizeof *new->secrets);
@@ -218,9 +218,9 @@ bool credentials_virtual_style(const struct credentials *credentials) {
     return strcmp(credentials->secrets->profile.style, "virtual") == 0;
 }
 
-/* ---- What a fetch brings ---- */
+/* ---- The results of a fetch ---- */
 
-/* Seconds until the value expires; a long time for one that does not. */
+/* Returns the seconds until the value expires; INT64_MAX if it never does. */
 static int64_t credentials_left_s(const struct credentials_value *value) {
     return value->expires == 0 ? INT64_MAX : value->expires - (int64_t)time(NULL);
 }
@@ -231,8 +231,8 @@ static bool credentials_usable(const struct credentials *credentials) {
 
 static void credentials_assume(struct credentials *credentials);
 
-/* Goes on with the next role to assume, or ends a fetch. `why` NULL: secrets->incoming is the value. `date` is the
- * sender's clock, by which it expires; 0: not known. The earlier value stays unless a better one has come. */
+/* Assumes the next role, or ends the fetch. `why` NULL: success, and secrets->incoming is the new value. `date` is
+ * the sender's clock, by which the value expires; 0: not known. After a failure the earlier value stays. */
 static void credentials_decided(struct credentials *credentials, int64_t date, const char *why) {
     struct credentials_secrets *secrets = credentials->secrets;
     bool first = !credentials->have;
@@ -255,7 +255,7 @@ static void credentials_decided(struct credentials *credentials, int64_t date, c
     OPENSSL_cleanse(&secrets->incoming, sizeof secrets->incoming);
     int64_t pause_s = CREDENTIALS_RETRY_S + credentials_random(CREDENTIALS_RETRY_S / 2);
     credentials->retry_s = monotonic_ms() / 1000 + (first ? 0 : pause_s);
-    struct credentials_waiter *waiters = credentials->waiters; /* who hears may ask again */
+    struct credentials_waiter *waiters = credentials->waiters; /* `done` may call credentials_get again */
     credentials->waiters = NULL;
     while (waiters != NULL) {
         struct credentials_waiter *waiter = waiters;
@@ -266,7 +266,7 @@ static void credentials_decided(struct credentials *credentials, int64_t date, c
     }
 }
 
-/* Takes a service's body with keys. */
+/* Takes the keys from a service's response body. */
 static void credentials_take(struct credentials *credentials, const char *body, size_t size, int64_t date) {
     struct error error = {0};
     struct error told = {0};
@@ -297,7 +297,7 @@ static void credentials_assumed(void *context, const struct credentials_value *v
     credentials_decided(credentials, date, NULL);
 }
 
-/* Reads an identity provider's token from its file, which is replaced from time to time. */
+/* Reads an identity provider's token from its file. The provider replaces the file from time to time. */
 static int credentials_read_token(const char *path, char token[STS_TOKEN_MAX], struct error *error) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = file >= 0 ? read(file, token, STS_TOKEN_MAX - 1) : -1;
@@ -315,7 +315,7 @@ static int credentials_read_token(const char *path, char token[STS_TOKEN_MAX], s
                : error_set(error, AML_EINPUT, "AWS_WEB_IDENTITY_TOKEN_FILE %.200s: no token", path);
 }
 
-/* Assumes the next role, the first one perhaps by a token, all others by secrets->incoming. */
+/* Assumes the next role. The first one may be assumed with a token, all others with secrets->incoming. */
 static void credentials_assume(struct credentials *credentials) {
     struct credentials_secrets *secrets = credentials->secrets;
     const struct aws_role *role = &secrets->identity.roles[credentials->assumed];
@@ -354,7 +354,7 @@ static void credentials_role_keys(void *context, const struct metadata_answer *a
     credentials_take(credentials, answer->body, answer->size, answer->date);
 }
 
-/* Copies the first line, if it is the name of a role. */
+/* Copies the first line, if it is a valid role name. */
 static bool credentials_take_role(struct credentials *credentials, const char *body) {
     size_t size = strcspn(body, " \t\r\n");
     size_t good = strspn(body, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+=,.@-");
@@ -380,7 +380,7 @@ static void credentials_role_name(void *context, const struct metadata_answer *a
 
 /* ---- The container endpoint ---- */
 
-/* https, or http to an address that does not leave the machine. */
+/* Whether the URL is https, or http to an address on this machine or its link-local services. */
 static bool credentials_host_is_safe(const char *scheme, const char *host) {
     static const char *const hosts[] = {"localhost", "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "[::1]"};
     struct in_addr address;
@@ -408,8 +408,8 @@ static bool credentials_url_is_safe(const char *url) {
     return safe;
 }
 
-/* Writes the header "Authorization: TOKEN" from the environment's variable or file; "" if neither is set. Returns 0 or
- * AML_EINPUT. */
+/* Writes the header "Authorization: TOKEN", with the token from the environment's variable or file; writes "" if
+ * neither is set. Returns 0 or AML_EINPUT. */
 static int credentials_authorization(char *header, size_t max, struct error *error) {
     static const char name[] = "Authorization: ";
     const char *path = identity_environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
@@ -432,7 +432,7 @@ static int credentials_authorization(char *header, size_t max, struct error *err
     } else {
         strncat(header, token, room);
     }
-    const char *rest = text + strcspn(text, " "); /* "Bearer TOKEN" is one blank between two words */
+    const char *rest = text + strcspn(text, " "); /* "Bearer TOKEN" has one blank between two words */
     bool good = credentials_text_is_good(rest[0] == ' ' ? rest + 1 : text, room) && text[0] != ' ';
     for (const char *c = text; *c != '\0'; c++) {
         good &= *c >= ' ' && *c < 0x7F;
@@ -473,7 +473,7 @@ static void credentials_container_answered(void *context, const struct http_answ
     credentials_decided(credentials, 0, told.text);
 }
 
-/* The endpoint of the environment. False: there is none. */
+/* Sets `url` to the endpoint of the environment. Returns false when there is none. */
 static bool credentials_container_url(char url[CREDENTIALS_URL_MAX]) {
     const char *relative = identity_environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
     const char *full = identity_environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
@@ -481,7 +481,7 @@ static bool credentials_container_url(char url[CREDENTIALS_URL_MAX]) {
                                            relative[0] == '/' ? "" : "/", relative)
                                 : snprintf(url, CREDENTIALS_URL_MAX, "%s", full != NULL ? full : "");
     if (size >= CREDENTIALS_URL_MAX) {
-        strcpy(url, "too long"); /* an unsafe URL is an error of its own */
+        strcpy(url, "too long"); /* this text fails the later check for a safe URL */
     }
     return relative != NULL || full != NULL;
 }
@@ -514,7 +514,7 @@ static void credentials_ask_container(struct credentials *credentials) {
 
 /* ---- The chain ---- */
 
-/* Whether the machine's own identity would be used while a file is named that is not there (yet). */
+/* Whether a file was named that does not exist (yet), so that the machine's own identity would be used instead. */
 static bool credentials_file_is_missing(const struct identity *identity) {
     bool machine = identity->base == IDENTITY_CONTAINER || identity->base == IDENTITY_INSTANCE;
     return machine && identity->role_count == 0 && identity->profile.missing[0] != '\0';
@@ -527,7 +527,7 @@ static void credentials_fetch(struct credentials *credentials) {
     credentials->attempts = credentials->assumed = 0;
     int code = identity_read(&secrets->identity, credentials->service, &error);
     if (code == 0 && secrets->identity.role_count > 0 && credentials->sts.url[0] == '\0') {
-        code = credentials_choose_sts(credentials, &error); /* files have changed since they were opened */
+        code = credentials_choose_sts(credentials, &error); /* the files may have changed since credentials_open */
     }
     if (code == 0 && credentials_file_is_missing(&secrets->identity)) {
         code = error_set(&error, AML_EINPUT, "no credentials: %.300s: there is no such file",
@@ -560,7 +560,7 @@ void credentials_get(struct credentials *credentials, credentials_done *done, vo
     bool due = left_s < credentials->early_s && !credentials->fetching && monotonic_ms() / 1000 >= credentials->retry_s;
     if (left_s > CREDENTIALS_WAIT_S || (left_s > 0 && !due && !credentials->fetching)) {
         if (due) {
-            credentials_fetch(credentials); /* in the background */
+            credentials_fetch(credentials); /* a refresh in the background */
         }
         done(context, value, NULL);
         return;

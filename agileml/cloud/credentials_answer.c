@@ -10,13 +10,13 @@
 #include <string.h>
 #include <strings.h>
 
-/* "Code" as EC2 writes it, or "code" as ECS does. NULL: there is none. */
+/* Returns a member called "Code" as EC2 writes it, or "code" as ECS does; NULL: there is none. */
 static const char *answer_text(const json_t *root, const char *name, const char *other) {
     const char *text = json_string_value(json_object_get(root, name));
     return text != NULL ? text : json_string_value(json_object_get(root, other));
 }
 
-/* Copies a member to `text`, of `max` bytes. False: it is missing or can't be one. */
+/* Copies a member to text[max]. Returns false when it is missing or invalid. */
 static bool answer_take(const json_t *root, const char *name, char *text, size_t max) {
     const char *found = json_string_value(json_object_get(root, name));
     if (found == NULL || !credentials_text_is_good(found, max)) {

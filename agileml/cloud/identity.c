@@ -49,7 +49,7 @@ static bool has_keys(const struct aws_profile *profile) {
     return profile->value.key_id[0] != '\0';
 }
 
-/* Whether the profile assumes a role with credentials of another source. */
+/* Whether the profile assumes a role with credentials from another source. */
 static bool assumes_role(const struct aws_profile *profile) {
     return profile->role.arn[0] != '\0' && profile->web_token_file[0] == '\0';
 }
@@ -62,8 +62,8 @@ static int take_profile_keys(struct identity *identity, const struct aws_profile
     return 0;
 }
 
-/* Refuses ways to keys that are not supported, and a profile that names two identities: AWS's tools disagree which of
- * them goes first. Keys beside role_arn are none of the two, as they may be the role's source. */
+/* Rejects unsupported sources of keys, and a profile that names two identities, as AWS's tools disagree on their
+ * order. Keys beside role_arn are no second identity, as they may be the role's source. */
 static int check_profile(const struct aws_profile *profile, struct error *error) {
     const char *ways[4];
     unsigned count = 0;
@@ -164,7 +164,7 @@ static int take_token(struct identity *identity, const struct aws_profile *profi
     return add_role(identity, profile, role, error);
 }
 
-/* Follows source_profile down to first credentials, and adds the roles on the way back. `depth` counts profiles. */
+/* Follows source_profile down to the first credentials, and adds the roles on the way back. `depth` counts profiles. */
 static int take_role(struct identity *identity, const struct aws_profile *profile, const char *service, unsigned depth,
                      struct error *error);
 
@@ -220,7 +220,7 @@ static int take_role(struct identity *identity, const struct aws_profile *profil
 
 /* ---- The chain ---- */
 
-/* Takes the role that a token is for; the environment goes before the profile. */
+/* Takes the role that a token is for. The environment comes before the profile. */
 static int take_environment_token(struct identity *identity, const char *file, struct error *error) {
     const struct aws_profile *profile = &identity->profile;
     const char *arn = identity_environment("AWS_ROLE_ARN");
@@ -244,7 +244,7 @@ static int take_environment_token(struct identity *identity, const char *file, s
     return take_token(identity, profile, file, &role, error);
 }
 
-/* What is left when no keys are configured: the machine's own identity. */
+/* Takes the machine's own identity, when no keys are configured. */
 static int take_machine(struct identity *identity, struct error *error) {
     bool container = identity_environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") != NULL ||
                      identity_environment("AWS_CONTAINER_CREDENTIALS_FULL_URI") != NULL;

@@ -1,6 +1,6 @@
 /* Which AWS identity is configured, by the environment and the profiles of AWS's shared files: where its first
- * credentials come from, and which roles are then assumed. Everything that names an identity is used or refused by
- * name; nothing is asked here. Blocking, as files are read.
+ * credentials come from, and which roles are then assumed. A setting that names an identity is either used or
+ * rejected with an error, never ignored. Sends no requests. Blocking, as it reads files.
  *
  * The first of these decides: keys of the environment; the profile's role_arn with source_profile or credential_source;
  * a token file (AWS_WEB_IDENTITY_TOKEN_FILE, web_identity_token_file); the profile's keys; a container's endpoint; the
@@ -10,18 +10,18 @@
 
 #include "agileml/cloud/sts.h"
 
-enum { IDENTITY_ROLES_MAX = 8 /* that are assumed one after the other */ };
+enum { IDENTITY_ROLES_MAX = 8 /* roles assumed one after the other */ };
 
 enum identity_base {
     IDENTITY_KEYS,      /* `value` */
-    IDENTITY_TOKEN,     /* the first role is assumed by the token in `token_file` */
+    IDENTITY_TOKEN,     /* the first role is assumed with the token in `token_file` */
     IDENTITY_CONTAINER, /* the container's endpoint */
-    IDENTITY_INSTANCE,  /* the role of the instance, by the metadata service */
+    IDENTITY_INSTANCE,  /* the instance's role, from the metadata service */
 };
 
 /* Zeroed at first. Holds secrets: make it with secret_new. */
 struct identity {
-    struct aws_profile profile; /* of AWS_PROFILE */
+    struct aws_profile profile; /* the profile of AWS_PROFILE */
     enum identity_base base;
     struct credentials_value value; /* its source points into `source`, or to a constant */
     char source[PROFILE_SOURCE_MAX];
@@ -30,11 +30,11 @@ struct identity {
     unsigned role_count;
 };
 
-/* Finds out the identity. `service` ("ec2", "s3") is the one whose endpoint the profile is to have. 0, or AML_EINPUT: a
- * setting that is incomplete, contradicts another, or is of a kind that is not supported. */
+/* Determines the identity. `service` ("ec2", "s3") is the service whose endpoint the profile should contain. Returns
+ * 0, or AML_EINPUT for a setting that is incomplete, unsupported, or contradicts another. */
 int identity_read(struct identity *identity, const char *service, struct error *error);
 
-/* The environment's variable; NULL when it is empty or not set. */
+/* Returns the environment variable's value; NULL when it is empty or not set. */
 const char *identity_environment(const char *name);
 
 #endif

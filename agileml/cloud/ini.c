@@ -9,10 +9,10 @@ struct ini {
     const char *file;
     ini_found *found;
     void *context;
-    char section[INI_SECTION_MAX]; /* "": none has begun */
-    const char *name;              /* of the item before; NULL: none in this section */
-    bool parts;                    /* ... which has no value of its own */
-    size_t indent;                 /* ... and stands so far in */
+    char section[INI_SECTION_MAX]; /* "": no section has begun */
+    const char *name;              /* name of the latest item; NULL: none yet in this section */
+    bool parts;                    /* the latest item has indented parts instead of a value */
+    size_t indent;                 /* indentation of the latest item */
     unsigned line;
 };
 
@@ -20,7 +20,7 @@ static bool ini_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Cuts the blanks at the end off, in place. */
+/* Removes the blanks at the end, in place. */
 static void ini_trim(char *text) {
     size_t size = strlen(text);
     while (size > 0 && ini_blank(text[size - 1])) {
@@ -28,7 +28,7 @@ static void ini_trim(char *text) {
     }
 }
 
-/* Cuts a comment off that follows a blank. */
+/* Removes a comment that follows a blank. */
 static void ini_uncomment(char *text) {
     for (char *c = text; *c != '\0'; c++) {
         if ((*c == '#' || *c == ';') && (c == text || ini_blank(c[-1]))) {
@@ -38,7 +38,7 @@ static void ini_uncomment(char *text) {
     }
 }
 
-/* `text` is what follows "[". */
+/* Begins a section; `text` is what follows "[". */
 static int ini_begin_section(struct ini *ini, char *text, struct error *error) {
     char *end = strrchr(text, ']');
     size_t size = 0;
@@ -66,7 +66,7 @@ static int ini_begin_section(struct ini *ini, char *text, struct error *error) {
     return ini->found(ini->context, &item, error);
 }
 
-/* Splits "NAME = VALUE"; the name in lower case. False: there is no name, or no sign. */
+/* Splits "NAME = VALUE", and makes the name lower case. Returns false when the name or the sign is missing. */
 static bool ini_split(char *text, char **value) {
     char *sign = text + strcspn(text, "=:");
     if (*sign == '\0' || sign == text) {
@@ -98,7 +98,7 @@ static int ini_line(struct ini *ini, char *text, struct error *error) {
         return error_set(error, AML_EINPUT, "%s:%u: expected a section first, such as [default]", ini->file, ini->line);
     }
     if (inside && !ini->parts) {
-        return 0; /* a value over several lines: nothing that is known here has one */
+        return 0; /* a value over several lines: no supported setting has one */
     }
     struct ini_item item = {.section = ini->section, .line = ini->line};
     char *value;
@@ -118,7 +118,7 @@ static int ini_line(struct ini *ini, char *text, struct error *error) {
 
 int ini_parse(const char *file, char *text, ini_found *found, void *context, struct error *error) {
     struct ini ini = {.file = file, .found = found, .context = context};
-    text += strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; /* a byte order mark, as editors elsewhere leave it */
+    text += strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; /* skips a byte order mark, which some editors write */
     for (char *line = text; *line != '\0';) {
         size_t size = strcspn(line, "\n");
         char *next = line + size + (line[size] == '\n');

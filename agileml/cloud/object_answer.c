@@ -11,7 +11,7 @@
 
 /* ---- Headers ---- */
 
-/* Parses digits up to one of `ends`; NULL: there are none, or too many. */
+/* Parses digits and returns the place after them; NULL: there are none, or too many. */
 static const char *take_digits(const char *text, uint64_t *number) {
     const char *c = text;
     *number = 0;
@@ -73,7 +73,7 @@ static void copy_line(char *text, size_t size, const char *from) {
 
 enum { HOST_LABELS = 3 };
 
-/* Splits the last labels off a host's name, the last one first; "" where there is none. */
+/* Splits a host's name into its last labels, the last one first; missing labels are "". */
 static void split_labels(char *name, const char *labels[HOST_LABELS]) {
     for (int i = 0; i < HOST_LABELS; i++) {
         char *dot = strrchr(name, '.');
@@ -90,7 +90,8 @@ static bool is_service(const char *label) {
     return strcasecmp(label, "s3") == 0 || strcasecmp(label, "s3-fips") == 0;
 }
 
-/* The host without ".amazonaws.com" or ".amazonaws.com.cn" at its end. False: it has neither, or is too long. */
+/* Copies the host without ".amazonaws.com" or ".amazonaws.com.cn" at its end. Returns false when it ends in neither,
+ * or is too long. */
 static bool cut_domain(const char *host, char name[OBJECT_HOST_MAX]) {
     static const char *const domains[] = {".amazonaws.com", ".amazonaws.com.cn"};
     size_t length = strlen(host);
@@ -131,7 +132,7 @@ bool object_host_region(const char *host, char region[OBJECT_REGION_MAX]) {
     return is_service(labels[dual ? 2 : 1]) && take_region(labels[0], region);
 }
 
-/* Takes the region from the host of an URL, or from a host alone. */
+/* Takes the region from a URL's host, or from a host alone. */
 static void region_of_place(const char *place, char region[OBJECT_REGION_MAX]) {
     char host[OBJECT_HOST_MAX];
     const char *name = strstr(place, "://") != NULL ? strstr(place, "://") + 3 : place;
@@ -179,7 +180,7 @@ void object_failure_read(const struct http_answer *answer, struct object_failure
 bool object_answer_failed(const char *body, size_t size) {
     struct xml_tree *tree;
     if (size == 0 || xml_tree_parse(&tree, body, size, NULL) != 0) {
-        return size > 0; /* the connection was cut, or it is something else */
+        return size > 0; /* the body is truncated, or is not XML of S3 */
     }
     bool failed = strcmp(xml_element_name(xml_tree_root(tree)), "Error") == 0;
     xml_tree_close(tree);
@@ -195,7 +196,7 @@ static int digit(char c) {
                                   : -1;
 }
 
-/* Decodes %XX, and '+' as a space. False: too long, or with a 0 byte. */
+/* Decodes %XX, and '+' as a space. Returns false when the text is too long or has a 0 byte. */
 static bool decode(const char *from, char *text, size_t size) {
     size_t length = 0;
     for (; *from != '\0'; from++) {
@@ -258,7 +259,7 @@ static int page_take(struct xml_element root, object_found *found, void *context
     return code;
 }
 
-/* Sets where the list goes on, when it is not complete. */
+/* Sets the place where the next page begins, when the list is not complete. */
 static int page_next(struct xml_element root, char next[OBJECT_CONTINUE_MAX], char next_upload[OBJECT_CONTINUE_MAX],
                      struct error *error) {
     if (strcmp(xml_text_at(root, "IsTruncated"), "true") != 0) {

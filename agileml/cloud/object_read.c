@@ -7,23 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A request for a range, and its bytes. */
+/* A request for a range, and the bytes received. */
 struct fetch {
     struct object_call *call; /* NULL: none */
     uint64_t offset;
-    char tag[OBJECT_TAG_MAX]; /* that is expected */
-    char *room;               /* OBJECT_READ_BYTES; NULL: not used yet */
+    char tag[OBJECT_TAG_MAX]; /* tag of the expected version */
+    char *room;               /* OBJECT_READ_BYTES; NULL: not allocated yet */
 };
 
 struct object_reader {
     struct objects *objects;
     struct object_url url;
-    uint64_t at, end;   /* bytes of the object: the next to read, and behind the last */
-    uint64_t ask;       /* the next to ask for */
-    uint64_t ask_bytes; /* of the next request */
+    uint64_t at, end;   /* offsets in the object: the next byte to read, and the end of the range */
+    uint64_t ask;       /* offset of the next request */
+    uint64_t ask_bytes; /* bytes of the next request */
     uint64_t total;     /* UINT64_MAX: not known */
     char tag[OBJECT_TAG_MAX];
-    unsigned first, count; /* of the ring */
+    unsigned first, count; /* of the ring `fetches` */
     struct fetch fetches[OBJECT_READ_AHEAD];
 };
 
@@ -82,7 +82,7 @@ static void ask_ahead(struct object_reader *reader) {
     }
 }
 
-/* Takes up the size and version that the first answer tells. */
+/* Takes the size and version from the first response. */
 static void take_identity(struct object_reader *reader, const struct object_result *result) {
     if (reader->total == UINT64_MAX) {
         reader->total = result->total;
@@ -116,7 +116,7 @@ int object_reader_read(struct object_reader *reader, void *bytes, size_t size, s
         }
         take_identity(reader, result);
         uint64_t skipped = reader->at - fetch->offset;
-        if (skipped >= result->size) { /* of an object that is shorter than the range, nothing is left */
+        if (skipped >= result->size) { /* the object is shorter than the requested range */
             drop_first(reader);
             continue;
         }
@@ -130,17 +130,6 @@ int object_reader_read(struct object_reader *reader, void *bytes, size_t size, s
         }
     }
     return 0;
-}
-
-void object_reader_skip(struct object_reader *reader, uint64_t bytes) {
-    reader->at = bytes > reader->end - reader->at ? reader->end : reader->at + bytes;
-    while (reader->count > 0 && (reader->count > 1 ? fetch_at(reader, 1)->offset : reader->ask) <= reader->at) {
-        drop_first(reader);
-    }
-    if (reader->count == 0 && reader->ask < reader->at) {
-        reader->ask = reader->at;
-        reader->ask_bytes = OBJECT_READ_FIRST;
-    }
 }
 
 uint64_t object_reader_total(const struct object_reader *reader) {

@@ -1,4 +1,4 @@
-/* See object_write.h. The first part is kept until the end, as its bytes may be replaced. */
+/* See object_write.h. The first part is kept until the end, as object_writer_rewrite may replace its bytes. */
 #include "agileml/cloud/object_write.h"
 
 #include "agileml/base/memory.h"
@@ -11,9 +11,9 @@
 
 enum { PART_QUERY_MAX = 3 * OBJECT_UPLOAD_MAX + 64, PART_XML_MAX = 256 };
 
-/* A part that is being filled or under way. */
+/* A part that is being filled or uploaded. */
 struct part {
-    struct object_call *call; /* NULL: not under way */
+    struct object_call *call; /* NULL: not being uploaded */
     unsigned number;          /* from 1 on */
     char *bytes;
     size_t size, capacity;
@@ -23,11 +23,11 @@ struct part {
 struct object_writer {
     struct objects *objects;
     struct object_url url;
-    char upload[OBJECT_UPLOAD_MAX]; /* encoded; "": none was begun */
+    char upload[OBJECT_UPLOAD_MAX]; /* encoded; "": no upload has begun */
     struct part first;
     struct part parts[OBJECT_PARTS_AHEAD];
-    unsigned filling;             /* in `parts` */
-    unsigned count;               /* parts that have a number */
+    unsigned filling;             /* index in `parts` of the part being filled */
+    unsigned count;               /* number of parts that have a number */
     char (*tags)[OBJECT_TAG_MAX]; /* [count] */
     uint64_t bytes;               /* written so far */
     struct error error;           /* the first failure */
@@ -69,7 +69,7 @@ int object_writer_open(struct object_writer **opened, const char *path, bool swe
 
 /* ---- The upload ---- */
 
-/* Carries out a request and keeps its failure. Returns its result's body, which the caller frees; NULL on failure. */
+/* Carries out a request and keeps its error. Returns the response's body, which the caller frees; NULL on failure. */
 static char *carry_out(struct object_writer *writer, const struct object_request *request, size_t *size) {
     struct object_call *call = object_start(writer->objects, request);
     const struct object_result *result = object_wait(call);
@@ -110,7 +110,7 @@ static void upload_abort(struct object_writer *writer) {
     snprintf(query, sizeof query, "uploadId=%s", writer->upload);
     struct object_request request = {.action = OBJECT_ABORT, .url = &writer->url, .query = query, .once = true};
     struct object_call *call = object_start(writer->objects, &request);
-    (void)object_wait(call); /* if it fails the next writer of this key sweeps the upload */
+    (void)object_wait(call); /* if this fails, the next writer of this key aborts the upload */
     object_call_free(call);
     writer->upload[0] = '\0';
 }
@@ -122,7 +122,7 @@ static void part_send(struct object_writer *writer, struct part *part) {
     part->call = object_start(writer->objects, &request);
 }
 
-/* Waits for a part that is under way, and takes its tag. */
+/* Waits for a part's upload, and takes its tag. */
 static void part_wait(struct object_writer *writer, struct part *part) {
     if (part->call == NULL) {
         return;
@@ -217,7 +217,7 @@ static void writer_free(struct object_writer *writer) {
 }
 
 void object_writer_discard(struct object_writer *writer) {
-    for (unsigned p = 0; p < OBJECT_PARTS_AHEAD; p++) { /* a part that comes behind the abort would remain */
+    for (unsigned p = 0; p < OBJECT_PARTS_AHEAD; p++) { /* a part that arrives after the abort would stay stored */
         object_call_free(writer->parts[p].call);
         writer->parts[p].call = NULL;
     }
@@ -241,7 +241,7 @@ static char *complete_xml(const struct object_writer *writer) {
         at += (size_t)snprintf(xml + at, room - at, "<Part><PartNumber>%u</PartNumber><ETag>", p + 1);
         for (const char *c = writer->tags[p]; *c != '\0'; c++) {
             if (*c == '&' || *c == '<') {
-                continue; /* no ETag has these */
+                continue; /* no valid ETag has these characters */
             }
             xml[at++] = *c;
         }
@@ -251,8 +251,8 @@ static char *complete_xml(const struct object_writer *writer) {
     return xml;
 }
 
-/* Whether the object is there as the upload would make it: an earlier attempt to complete it may have succeeded,
- * although its answer was lost. */
+/* Whether the object already is what the upload would make. An earlier attempt to complete it may have succeeded
+ * although its response was lost. */
 static bool is_complete(struct object_writer *writer) {
     uint64_t bytes;
     char tag[OBJECT_TAG_MAX];

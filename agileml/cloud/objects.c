@@ -1,4 +1,4 @@
-/* See objects.h. The states of a call: due (it waits for its time), wanting credentials, sent, then due again or
+/* See objects.h. The states of a call: due (waits for its time), waiting for credentials, sent; then due again or
  * ended. */
 #include "agileml/cloud/objects.h"
 
@@ -30,13 +30,13 @@ enum {
 struct objects {
     struct http *http;
     struct credentials *credentials;
-    bool asking; /* for credentials */
+    bool asking; /* credentials are requested */
     char region[OBJECT_REGION_MAX];
-    char host[OBJECTS_HOST_MAX]; /* of the endpoint that is given; "": AWS's own */
+    char host[OBJECTS_HOST_MAX]; /* host of the configured endpoint; "": AWS's own */
     bool plain;                  /* the endpoint is http:// */
     struct objects_options options;
-    int64_t skew_s;                  /* how far the service's clock is ahead of ours */
-    char source[OBJECTS_SOURCE_MAX]; /* of the credentials that were used last, for messages */
+    int64_t skew_s;                  /* seconds that the service's clock is ahead of ours */
+    char source[OBJECTS_SOURCE_MAX]; /* source of the credentials used last, for messages */
     struct object_call *calls;
     uint64_t random;
 };
@@ -48,13 +48,13 @@ struct object_call {
     struct objects *objects;
     struct object_request request;
     enum call_state state;
-    uint64_t at_us; /* CALL_DUE: not before */
+    uint64_t at_us; /* CALL_DUE: not sent before this time */
     unsigned attempts;
-    bool region_changed;    /* once */
+    bool region_changed;    /* the region is followed only once */
     struct http_call *http; /* CALL_SENT */
     struct object_failure failure;
     bool lasting;
-    char *body; /* the result's */
+    char *body; /* body of the result */
     struct object_result result;
 };
 
@@ -112,7 +112,7 @@ int objects_open(struct objects **objects, const struct objects_options *options
     return 0;
 }
 
-/* Opens what requests to S3 alone need: files of credentials that can't be used do not hinder a read by https. */
+/* Opens what only requests to S3 need, so that broken credentials files do not affect https reads. */
 static int open_s3(struct objects *objects, struct error *error) {
     if (objects->credentials != NULL) {
         return 0;
@@ -156,7 +156,7 @@ static int end_with(struct object_call *call, int code, const char *text) {
     return error_set(&call->result.error, code, "%s: %s", shown, text);
 }
 
-/* "status 403, AccessDenied: Access Denied" */
+/* Writes a text such as "status 403, AccessDenied: Access Denied". */
 static void describe_failure(const struct object_failure *failure, char *text, size_t size) {
     if (failure->status < 300 && failure->code[0] == '\0') {
         snprintf(text, size, "%.250s", failure->text);
@@ -170,7 +170,7 @@ static bool is_write(enum object_action action) {
     return action != OBJECT_GET && action != OBJECT_HEAD && action != OBJECT_LIST && action != OBJECT_UPLOADS;
 }
 
-/* What the user is to do about a refusal. */
+/* Describes how the user can resolve a rejected request. */
 static void describe_remedy(const struct object_call *call, char *text, size_t size) {
     const struct object_failure *failure = &call->failure;
     const char *source = call->objects->source;
@@ -251,7 +251,8 @@ static uint64_t delay_us(struct objects *objects, unsigned attempts, bool thrott
     return hash_mix(objects->random++) % (most_ms * 1000 + 1);
 }
 
-/* Goes on in another region. A host of AWS's own that was given as the endpoint serves one region alone. */
+/* Continues in another region. If the configured endpoint is a host of AWS's, it is dropped, as it serves only its
+ * own region. */
 static void follow_region(struct objects *objects, const char *region) {
     char own[OBJECT_REGION_MAX];
     snprintf(objects->region, sizeof objects->region, "%s", region);
@@ -260,8 +261,8 @@ static void follow_region(struct objects *objects, const char *region) {
     }
 }
 
-/* Takes up the service's clock, or has the credentials read anew, or follows the bucket to its region. Returns whether
- * another attempt makes sense at once. */
+/* Tries to fix the cause of a failure: adopts the service's clock, fetches new credentials, or follows the bucket to
+ * its region. Returns whether to retry at once. */
 static bool call_mend(struct object_call *call, int64_t date) {
     static const char *const late[] = {"RequestTimeTooSkewed", "SignatureDoesNotMatch", "RequestExpired", NULL};
     static const char *const expired[] = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", NULL};
@@ -294,7 +295,7 @@ static void call_again(struct object_call *call, uint64_t after_us) {
     call->at_us = monotonic_us() + after_us;
 }
 
-/* Tries again, or ends the call with its failure. `date` is the answer's. */
+/* Retries the call, or ends it with its failure. `date` is the response's. */
 static void call_failed(struct object_call *call, int64_t date) {
     static const char *const expired[] = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", NULL};
     struct objects *objects = call->objects;
@@ -318,13 +319,13 @@ static void fail_with(struct object_call *call, int status, const char *text) {
     text_make_printable(call->failure.text);
 }
 
-/* Checks an answer with bytes of an object. False: `failure` says what is wrong; or the call has ended. */
+/* Checks a response with bytes of an object. On false `failure` says what is wrong, or the call has ended. */
 static bool got_range(struct object_call *call, const struct http_answer *answer) {
     const struct object_request *request = &call->request;
     struct object_range range = {.first = 0, .last = answer->body_size - 1, .total = answer->body_size};
     char header[128];
     char text[OBJECT_TEXT_MAX];
-    if (answer->status == 200) { /* the server does not know ranges: good if the whole object is in the range */
+    if (answer->status == 200) { /* the server ignored the range: fine if the range contains the whole object */
         range.empty = answer->body_size == 0;
         if (request->offset != 0 || answer->body_size > request->length) {
             (void)end_with(call, AML_EINPUT, "the server does not send ranges of bytes: expected one that does");
@@ -368,7 +369,7 @@ static bool got_head(struct object_call *call, const struct http_answer *answer)
     return true;
 }
 
-/* Takes an answer with status 2xx. False: it is not what was asked for. */
+/* Takes a response with status 2xx. Returns false when it is not what was requested. */
 static bool call_succeeded(struct object_call *call, const struct http_answer *answer) {
     enum object_action action = call->request.action;
     if (action == OBJECT_GET) {
@@ -396,7 +397,7 @@ static bool call_succeeded(struct object_call *call, const struct http_answer *a
     return true;
 }
 
-/* An object without bytes has no range: S3 answers a request for its first byte with 416. */
+/* Whether the object is empty. An empty object has no range: S3 answers a request for its first byte with 416. */
 static bool is_empty_object(const struct object_call *call, const struct http_answer *answer) {
     char header[128];
     struct object_range range;
@@ -405,7 +406,7 @@ static bool is_empty_object(const struct object_call *call, const struct http_an
            range.empty && range.total == 0 && (call->request.total == UINT64_MAX || call->request.total == 0);
 }
 
-/* An answer that was too large for the room: the server has sent the whole object instead of a range. */
+/* Whether the response exceeded the buffer: the server has sent the whole object instead of a range. */
 static bool is_unasked(const struct object_call *call, const struct http_answer *answer) {
     return call->request.action == OBJECT_GET && answer->status == 0 && strncmp(answer->head, "HTTP/", 5) == 0 &&
            strncmp(answer->head + strcspn(answer->head, " "), " 200", 4) == 0 && strstr(answer->error, "large") != NULL;
@@ -430,7 +431,7 @@ static void call_answered(void *context, const struct http_answer *answer) {
     } else if (answer->status >= 300 || answer->status < 200) {
         object_failure_read(answer, &call->failure);
         if (answer->status == 416) {
-            end_changed(call); /* shorter than it was */
+            end_changed(call); /* the object is now shorter */
             return;
         }
     } else if (call_succeeded(call, answer)) {
@@ -444,7 +445,7 @@ static void call_answered(void *context, const struct http_answer *answer) {
 
 /* ---- An attempt ---- */
 
-/* Lines of a request's header: "name: value", of which some are signed. */
+/* Header lines of a request, "name: value"; some of them are signed. */
 struct header_lines {
     struct sigv4_header signed_ones[OBJECTS_LINES];
     size_t signed_count;
@@ -470,14 +471,14 @@ static void lines_free(struct header_lines *lines) {
     }
 }
 
-/* Where a request goes. */
+/* Where a request is sent. */
 struct target {
     char host[OBJECTS_HOST_MAX + OBJECT_BUCKET_MAX];
     char path[OBJECTS_PATH_MAX];
 };
 
 static bool path_style(const struct objects *objects, const char *bucket) {
-    bool named = strpbrk(bucket, "._ABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL; /* no certificate fits such a host */
+    bool named = strpbrk(bucket, "._ABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL; /* no certificate matches such a host */
     if (credentials_path_style(objects->credentials) || named) {
         return true;
     }
@@ -501,7 +502,7 @@ static bool target_set(const struct objects *objects, const struct object_url *u
     return size < (int)sizeof target->path;
 }
 
-/* The lines that S3 does not need signed: which bytes of which version. */
+/* Adds the headers that S3 does not require to be signed: the range and the version. */
 static void add_conditions(const struct object_request *request, struct header_lines *lines) {
     char range[80];
     if (request->action != OBJECT_GET) {
@@ -641,7 +642,7 @@ static int wait_ms(struct objects *objects) {
     return (int)least;
 }
 
-/* Ends a call to S3 that can't be made. */
+/* Ends a call to S3 that can't be sent. */
 static void check_s3(struct object_call *call) {
     enum object_action action = call->request.action;
     struct error error = {0};

@@ -10,7 +10,7 @@
 
 enum { QUERY_MAX = 3 * (OBJECT_KEY_MAX + 2 * OBJECT_CONTINUE_MAX) + 200 };
 
-/* Carries out a request whose answer does not matter but for its error. */
+/* Carries out a request. Only errors matter, not the response. */
 static int carry_out(struct objects *objects, const struct object_request *request, struct object_result *result,
                      struct error *error) {
     struct object_call *call = object_start(objects, request);
@@ -47,7 +47,7 @@ struct listing {
     object_found *found;
     void *context;
     size_t count;
-    bool stopped; /* by `found` */
+    bool stopped; /* `found` has ended the list */
 };
 
 static int listing_found(void *context, const struct object_item *item, struct error *error) {
@@ -60,7 +60,7 @@ static int listing_found(void *context, const struct object_item *item, struct e
     return code;
 }
 
-/* Gets one page, and sets the place where the next one begins. */
+/* Gets one page, and sets the markers of the next page. */
 static int list_page(struct objects *objects, enum object_action action, const struct object_url *url,
                      const char *query, struct listing *listing, char next[2][OBJECT_CONTINUE_MAX],
                      struct error *error) {
@@ -85,7 +85,7 @@ static int list_page(struct objects *objects, enum object_action action, const s
     return code;
 }
 
-/* Adds NAME=VALUE, encoded, to a query; nothing for an empty value. */
+/* Adds NAME=VALUE, encoded, to a query; adds nothing for an empty value. */
 static void query_add(char query[QUERY_MAX], const char *name, const char *value) {
     char encoded[3 * OBJECT_CONTINUE_MAX];
     size_t used = strlen(query);
@@ -94,14 +94,14 @@ static void query_add(char query[QUERY_MAX], const char *name, const char *value
     }
 }
 
-/* How a list is asked for: the query's beginning, and the names of the place where a page begins. */
+/* The query of a list: its beginning, and the names of the parameters that take the markers of a page. */
 struct list_query {
     enum object_action action;
     const char *begin, *delimiter;
-    const char *markers[2]; /* the second one NULL: there is none */
+    const char *markers[2]; /* the second is NULL if there is only one */
 };
 
-/* Gets all pages of what begins with the address's key. */
+/* Gets all pages of the keys that begin with the address's key. */
 static int list_pages(struct objects *objects, const struct list_query *list, const struct object_url *url,
                       struct listing *listing, struct error *error) {
     char next[2][OBJECT_CONTINUE_MAX] = {"", ""};
@@ -170,7 +170,7 @@ int object_uploads_sweep(struct objects *objects, const struct object_url *url, 
                                            .markers = {"key-marker", "upload-id-marker"}};
     struct error reason = {0};
     *count = 0;
-    (void)list_pages(objects, &list, url, &listing, &reason); /* no right to list, or a service that can't: no sweep */
+    (void)list_pages(objects, &list, url, &listing, &reason); /* no sweep if listing fails */
     int code = 0;
     for (size_t i = 0; i < sweep.count && code == 0; i++) {
         code = sweep_abort(objects, url, &sweep.items[i], error);

@@ -15,7 +15,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* What is being read. */
+/* The state while files are read. */
 struct profile_reader {
     struct aws_profile *profile;
     const char *service;
@@ -23,9 +23,9 @@ struct profile_reader {
     bool config;
     char services[PROFILE_NAME_MAX]; /* the section [services NAME] that the profile names; "": none */
     bool services_found;
-    char endpoint[PROFILE_ENDPOINT_MAX], sts_endpoint[PROFILE_ENDPOINT_MAX]; /* of that section */
-    bool strong;  /* [profile default] has come, which goes before [default] */
-    bool ignored; /* endpoints of files do not count */
+    char endpoint[PROFILE_ENDPOINT_MAX], sts_endpoint[PROFILE_ENDPOINT_MAX]; /* endpoints of that section */
+    bool strong;  /* [profile default] was found; it takes precedence over [default] */
+    bool ignored; /* endpoints in files are ignored */
 };
 
 bool credentials_text_is_good(const char *text, size_t max) {
@@ -36,14 +36,14 @@ bool credentials_text_is_good(const char *text, size_t max) {
     return text[size] == '\0' && size > 0 && size < max;
 }
 
-/* ---- What items mean ---- */
+/* ---- Interpreting items ---- */
 
-/* Where an item's value goes. */
+/* Maps an item's name to the buffer for its value. */
 struct profile_setting {
     const char *name;
     char *text;
     size_t max;
-    bool blanks; /* it may hold blanks */
+    bool blanks; /* the value may contain blanks */
 };
 
 /* Whether the text is 1 to `max` - 1 visible characters of any alphabet, perhaps with spaces. */
@@ -55,7 +55,7 @@ static bool profile_text_is_good(const char *text, size_t max) {
     return text[size] == '\0' && size > 0 && size < max;
 }
 
-/* Sets the text to the item's value; "" takes it away. */
+/* Sets the text to the item's value; "" clears the text. */
 static int profile_set(const struct profile_reader *reader, const struct ini_item *item,
                        const struct profile_setting *setting, struct error *error) {
     bool good = setting->blanks ? profile_text_is_good(item->value, setting->max)
@@ -69,7 +69,7 @@ static int profile_set(const struct profile_reader *reader, const struct ini_ite
     return 0;
 }
 
-/* Settings by which other tools find keys, but nothing here does. */
+/* Whether it is a setting from which other tools get keys, but this program does not. */
 static bool profile_is_other(const char *name) {
     static const char *const others[] = {"credential_process", "sso_session", "sso_start_url", "sso_account_id",
                                          "login_session"};
@@ -120,7 +120,7 @@ static int profile_take_item(struct profile_reader *reader, const struct ini_ite
     return 0;
 }
 
-/* Takes a part of the profile's "s3 =": where the bucket's name stands, and which of S3's addresses is asked. */
+/* Takes a part of the profile's "s3 =": the addressing style, and which of S3's addresses to use. */
 static int profile_take_s3(struct profile_reader *reader, const struct ini_item *item, struct error *error) {
     struct aws_profile *profile = reader->profile;
     const struct profile_setting style = {item->part, profile->style, sizeof profile->style, false};
@@ -138,7 +138,7 @@ static int profile_take_s3(struct profile_reader *reader, const struct ini_item 
                : 0;
 }
 
-/* Whether the section is the profile's. In config "profile default" goes before "default". */
+/* Whether the section is the profile's. In config, "profile default" takes precedence over "default". */
 static bool profile_has_section(struct profile_reader *reader, const char *section) {
     const char *name = reader->profile->name;
     if (!reader->config) {
@@ -164,7 +164,7 @@ static int profile_found(void *context, const struct ini_item *item, struct erro
     return item->name == NULL || item->part != NULL ? 0 : profile_take_item(reader, item, error);
 }
 
-/* Takes what the section [services NAME] says of the service and of STS. */
+/* Takes the endpoints of the service and of STS from the section [services NAME]. */
 static int profile_found_service(void *context, const struct ini_item *item, struct error *error) {
     struct profile_reader *reader = context;
     if (strncmp(item->section, "services ", strlen("services ")) != 0 ||
@@ -182,7 +182,7 @@ static int profile_found_service(void *context, const struct ini_item *item, str
                                                     : 0;
 }
 
-/* Both keys of a pair come from one file: half from one file and half from the other would not match. */
+/* Requires both keys of a pair in one file: keys from two files would not match. */
 static int profile_check_keys(const struct profile_reader *reader, struct error *error) {
     struct aws_profile *profile = reader->profile;
     bool key = profile->value.key_id[0] != '\0';
@@ -202,7 +202,7 @@ static int profile_check_keys(const struct profile_reader *reader, struct error 
     return 0;
 }
 
-/* The service's own endpoint goes before that of all services. */
+/* Sets the endpoints. The service's own takes precedence over that of all services. */
 static void profile_set_endpoints(const struct profile_reader *reader) {
     struct aws_profile *profile = reader->profile;
     strcpy(profile->sts_endpoint, reader->sts_endpoint[0] != '\0' ? reader->sts_endpoint : profile->endpoint);
@@ -218,7 +218,7 @@ int aws_profile_take(struct aws_profile *profile, const char *service, const cha
                      struct error *error) {
     struct profile_reader reader = {.profile = profile, .service = service, .file = file, .config = config};
     size_t size = strlen(text) + 1;
-    char *again = secret_new(size); /* the section of services may stand before the profile that names it */
+    char *again = secret_new(size); /* for a second pass: the services' section may stand before its profile */
     memcpy(again, text, size);
     int code = ini_parse(file, text, profile_found, &reader, error);
     code = code != 0 ? code : profile_check_keys(&reader, error);
@@ -255,8 +255,8 @@ static int profile_path(const char *variable, const char *usual, char path[PATH_
     return 0;
 }
 
-/* The file's text with a 0 byte behind it, in memory of PROFILE_FILE_MAX + 1 bytes. An absent file is an empty one, and
- * sets *absent. */
+/* Loads the file's text with a final 0 byte, into memory of PROFILE_FILE_MAX + 1 bytes. An absent file counts as
+ * empty, and sets *absent. */
 static int profile_load(const char *path, char *text, bool *absent, struct error *error) {
     size_t size = 0;
     ssize_t got = 0;
@@ -300,7 +300,7 @@ static int profile_read_file(struct aws_profile *profile, const char *service, c
     return code;
 }
 
-/* Adds what the config file says to what the credentials file does not. Keys come from one file, both or none. */
+/* Adds the config file's values where the credentials file has none. Both keys come from the same file. */
 static void profile_merge(struct aws_profile *profile, const struct aws_profile *config) {
     const struct {
         char *text;
@@ -340,8 +340,8 @@ static void profile_merge(struct aws_profile *profile, const struct aws_profile 
     profile->found |= config->found;
 }
 
-/* Sets *name to the profile that the environment names; NULL: none. AWS's tools disagree which of the two variables
- * goes first. */
+/* Sets *name to the profile that the environment names; NULL: none. Rejects two different names, as AWS's tools
+ * disagree which variable takes precedence. */
 static int profile_name(const char **name, struct error *error) {
     const char *own = profile_environment("AWS_PROFILE");
     const char *usual = profile_environment("AWS_DEFAULT_PROFILE");

@@ -1,6 +1,6 @@
-/* A profile of AWS's shared files: ~/.aws/credentials, in sections [NAME], and ~/.aws/config, in sections [profile
- * NAME] (or [default]); the first one counts where both have a value. Other files by AWS_SHARED_CREDENTIALS_FILE and
- * AWS_CONFIG_FILE. Files that others may read are accepted, as AWS's own tools do. Blocking. */
+/* A profile of AWS's shared files: ~/.aws/credentials with sections [NAME], and ~/.aws/config with sections [profile
+ * NAME] (or [default]). The credentials file takes precedence. AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name
+ * other files. Accepts files that other users can read, as AWS's own tools do. Blocking. */
 #ifndef AGILEML_CLOUD_PROFILE_H
 #define AGILEML_CLOUD_PROFILE_H
 
@@ -16,14 +16,14 @@ enum {
     PROFILE_FILE_MAX = 1 << 20, /* bytes of a file */
     PROFILE_SOURCE_MAX = 640,
     PROFILE_ARN_MAX = 2049,      /* bytes of a role's ARN with its 0 */
-    PROFILE_SESSION_MAX = 65,    /* of the name of a role's session */
-    PROFILE_EXTERNAL_MAX = 1225, /* of an external id */
+    PROFILE_SESSION_MAX = 65,    /* bytes of the name of a role's session */
+    PROFILE_EXTERNAL_MAX = 1225, /* bytes of an external id */
 };
 
-/* A role that is assumed by STS, with credentials of a source or a token of an identity provider. */
+/* A role that STS assumes with other credentials, or with an identity provider's token. */
 struct aws_role {
     char arn[PROFILE_ARN_MAX];              /* "": none */
-    char session[PROFILE_SESSION_MAX];      /* "": a name is made up */
+    char session[PROFILE_SESSION_MAX];      /* "": a name is generated */
     char external_id[PROFILE_EXTERNAL_MAX]; /* "": none */
     char duration_s[8];                     /* digits; "": STS's default */
 };
@@ -31,32 +31,32 @@ struct aws_role {
 /* Zeroed at first. Holds secrets: make it with secret_new. Texts are "" where the profile does not set them. */
 struct aws_profile {
     char name[PROFILE_NAME_MAX];
-    bool found;                      /* one of the files has it */
+    bool found;                      /* one of the files has the profile */
     struct credentials_value value;  /* key_id "": the profile has no keys */
-    char source[PROFILE_SOURCE_MAX]; /* of the keys, for people; value.source points to it */
+    char source[PROFILE_SOURCE_MAX]; /* source of the keys, for messages; value.source points to it */
     struct aws_role role;
-    char source_profile[PROFILE_NAME_MAX], credential_source[32]; /* whose credentials assume the role */
+    char source_profile[PROFILE_NAME_MAX], credential_source[32]; /* the role's source */
     char mfa_serial[PROFILE_NAME_MAX];
     char web_token_file[PROFILE_PATH_MAX];
-    char other[32]; /* a setting that brings keys by ways not known here, such as "sso_session" */
+    char other[32]; /* a setting for an unsupported source of keys, such as "sso_session" */
     char region[PROFILE_REGION_MAX];
-    char endpoint[PROFILE_ENDPOINT_MAX];     /* the service's, or every service's */
-    char sts_endpoint[PROFILE_ENDPOINT_MAX]; /* of STS, or every service's */
+    char endpoint[PROFILE_ENDPOINT_MAX];     /* endpoint of the service, or of all services */
+    char sts_endpoint[PROFILE_ENDPOINT_MAX]; /* endpoint of STS, or of all services */
     char sts_regional[16];                   /* sts_regional_endpoints */
     char fips[8], dualstack[8];              /* use_fips_endpoint, use_dualstack_endpoint */
     char ca_bundle[PROFILE_PATH_MAX];
     char metadata_endpoint[PROFILE_ENDPOINT_MAX], metadata_mode[8];
     char style[16];                 /* addressing_style of s3 */
-    char missing[PROFILE_PATH_MAX]; /* a variable that names a file which is not there, and the file */
+    char missing[PROFILE_PATH_MAX]; /* a variable that names a file, and the file, which doesn't exist */
 };
 
-/* Reads the profile of AWS_PROFILE, AWS_DEFAULT_PROFILE, or "default", or the one that is `named` (NULL: none), and the
- * endpoint of `service` ("ec2", "s3"). A file that isn't there is an empty one. 0, or AML_EINPUT: a file that can't be
- * read or is broken, half a pair of keys, a profile that is named but in no file, a section of services that is named
- * but not there, a setting that would have another service asked than it says. */
+/* Reads the profile `named`; if NULL, that of AWS_PROFILE, AWS_DEFAULT_PROFILE, or "default". Also reads the
+ * endpoint of `service` ("ec2", "s3"). A file that doesn't exist counts as empty. Returns 0, or AML_EINPUT: a file
+ * can't be read or is broken; a key lacks its pair; a named profile or section of services doesn't exist; or a
+ * setting would send requests to another service than it says. */
 int aws_profile_read(struct aws_profile *profile, const char *named, const char *service, struct error *error);
 
-/* For tests and fuzzing: takes what is in `text` as one of the files' content. `text` is changed. */
+/* Parses `text` as the content of one of the files; for tests and fuzzing. Changes `text`. */
 int aws_profile_take(struct aws_profile *profile, const char *service, const char *file, bool config, char *text,
                      struct error *error);
 

@@ -21,7 +21,7 @@ void *secret_new(size_t size) {
         memory_exhausted(size);
     }
     (void)madvise(memory, secret_pages(size), MADV_DONTDUMP);
-    (void)mlock(memory, secret_pages(size)); /* often not allowed, or only some of it */
+    (void)mlock(memory, secret_pages(size)); /* may be refused, or succeed for only some of the memory */
     return memory;
 }
 

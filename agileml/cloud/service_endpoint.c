@@ -15,7 +15,7 @@ static bool host_is_loopback(const char *host) {
            (inet_pton(AF_INET, host, &four) == 1 && (ntohl(four.s_addr) >> 24) == 127);
 }
 
-/* Copies a part of the URL; an absent one is empty. False: too long. */
+/* Copies a part of the URL; an absent part becomes "". Returns false when it is too long. */
 static bool url_part(CURLU *parsed, CURLUPart part, char *text, size_t size) {
     char *found = NULL;
     text[0] = '\0';

@@ -1,4 +1,4 @@
-/* See sigv4.h. The names are those of AWS's description: canonical request, string to sign, signing key. */
+/* See sigv4.h. The names are those of AWS's specification: canonical request, string to sign, signing key. */
 #include "agileml/cloud/sigv4.h"
 
 #include "agileml/base/memory.h"
@@ -17,7 +17,7 @@
 enum {
     SIGV4_QUERY_MAX = 256,    /* parameters of a query */
     SIGV4_SECRET_MAX = 256,   /* bytes of a secret key; AWS's have 40 */
-    SIGV4_SEGMENTS_MAX = 256, /* of a path */
+    SIGV4_SEGMENTS_MAX = 256, /* segments of a path */
 };
 
 static const char SIGV4_ALGORITHM[] = "AWS4-HMAC-SHA256";
@@ -48,7 +48,7 @@ static bool sigv4_unreserved(char c) {
            c == '.' || c == '~';
 }
 
-/* RFC 3986: writes everything but unreserved characters as %XX. */
+/* Appends the text with everything but unreserved characters as %XX (RFC 3986). */
 static void sigv4_put_encoded(struct sigv4_text *text, const char *data, size_t size) {
     static const char digits[] = "0123456789ABCDEF";
     for (size_t i = 0; i < size; i++) {
@@ -68,7 +68,7 @@ static int sigv4_digit(char c) {
                                   : -1;
 }
 
-/* The text may be encoded (%XX) or not: it is decoded, then encoded canonically. */
+/* Decodes the text, which may be encoded (%XX) or not, and appends it in canonical encoding. */
 static void sigv4_put_recoded(struct sigv4_text *text, const char *data, size_t size) {
     for (size_t i = 0; i < size; i++) {
         int high = data[i] == '%' && i + 2 < size ? sigv4_digit(data[i + 1]) : -1;
@@ -114,7 +114,7 @@ bool sigv4_encode(const char *text, const char *kept, char *encoded, size_t size
 
 /* ---- The canonical request ---- */
 
-/* Removes empty and "." segments; ".." removes the segment before it. A slash at the end stays. */
+/* Appends the path. Removes empty and "." segments; ".." removes the segment before it. Keeps a slash at the end. */
 static int sigv4_put_path(struct sigv4_text *text, const char *path, struct error *error) {
     const char *segments[SIGV4_SEGMENTS_MAX];
     size_t sizes[SIGV4_SEGMENTS_MAX];
@@ -202,7 +202,7 @@ static bool sigv4_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Removes blanks around the text, and puts one space for each run of blanks inside. */
+/* Appends the text without blanks around it, and with one space for each run of blanks inside. */
 static void sigv4_put_value(struct sigv4_text *text, const char *value) {
     bool begun = false;
     bool pending = false;
@@ -224,7 +224,7 @@ static void sigv4_put_lower(struct sigv4_text *text, const char *name) {
     }
 }
 
-/* The headers by name; those of one name in the order in which they were sent. */
+/* Sorts the headers by name. Headers with equal names stay in the order in which they are sent. */
 static int sigv4_sorted(const struct sigv4_request *request, const struct sigv4_header *sorted[SIGV4_HEADERS_MAX],
                         struct error *error) {
     if (request->header_count > SIGV4_HEADERS_MAX) {
@@ -244,7 +244,7 @@ static int sigv4_sorted(const struct sigv4_request *request, const struct sigv4_
 static void sigv4_put_headers(struct sigv4_text *text, const struct sigv4_header *const sorted[], size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (i > 0 && strcasecmp(sorted[i - 1]->name, sorted[i]->name) == 0) {
-            text->size--; /* the line's end */
+            text->size--; /* drops the line's end */
             sigv4_puts(text, ",");
         } else {
             sigv4_put_lower(text, sorted[i]->name);
@@ -307,7 +307,7 @@ void sigv4_date(int64_t time, char date[SIGV4_DATE]) {
     }
 }
 
-/* "20150830/us-east-1/service/aws4_request" */
+/* Appends a scope such as "20150830/us-east-1/service/aws4_request". */
 static void sigv4_put_scope(struct sigv4_text *text, const struct sigv4_scope *scope) {
     sigv4_put(text, scope->date, strnlen(scope->date, 8));
     sigv4_puts(text, "/");
@@ -329,12 +329,12 @@ char *sigv4_string_to_sign(const struct sigv4_scope *scope, const char *canonica
     return text.data;
 }
 
-/* key = HMAC(key, data), both as long as a SHA-256; the first key may be of another length. */
+/* Sets key = HMAC(with, data). `with` may be `key` itself. */
 static void sigv4_hmac(unsigned char key[SHA256_DIGEST_LENGTH], const void *with, size_t with_size, const char *data,
                        size_t size) {
     unsigned int written = 0;
     if (HMAC(EVP_sha256(), with, (int)with_size, (const unsigned char *)data, size, key, &written) == NULL) {
-        memory_exhausted(size); /* nothing else can go wrong */
+        memory_exhausted(size); /* out of memory is the only possible failure */
     }
 }
 
@@ -371,7 +371,7 @@ int sigv4_authorization(const struct sigv4_request *request, const struct sigv4_
     char signature[SIGV4_HEX];
     sigv4_sign(scope, secret, string_to_sign, signature);
     const struct sigv4_header *sorted[SIGV4_HEADERS_MAX];
-    (void)sigv4_sorted(request, sorted, NULL); /* has been done before */
+    (void)sigv4_sorted(request, sorted, NULL); /* can't fail: an earlier call has succeeded */
     struct sigv4_text text = {0};
     sigv4_puts(&text, SIGV4_ALGORITHM);
     sigv4_puts(&text, " Credential=");

@@ -1,4 +1,4 @@
-/* See storage.h. Hands each call to the kind of the path. */
+/* See storage.h. Passes each call to the implementation for the kind of path. */
 #include "agileml/cloud/storage.h"
 
 #include "agileml/cloud/object_url.h"
@@ -12,7 +12,7 @@ static const struct storage_kind *kind_of(const char *path) {
     return storage_is_object(path) ? &storage_objects : &storage_files;
 }
 
-/* Refuses addresses that are neither an object's nor a path: "gs://bucket/key" is no file in a folder gs: . */
+/* Rejects addresses with an unknown scheme: "gs://bucket/key" is not a local file in a folder "gs:". */
 static int check_address(const char *path, struct error *error) {
     return object_url_is_foreign(path)
                ? error_set(error, AML_EINPUT,

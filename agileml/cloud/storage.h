@@ -1,6 +1,6 @@
-/* Files and objects under one interface, for models and checkpoints: a path is a local one or s3://BUCKET/KEY (reading
- * also https://). A new file replaces what is at its path as a whole, when it is complete. All functions block; they
- * may be called by any thread, each open file by one at a time. Messages name the path. */
+/* Files and objects under one interface, for models and checkpoints. A path is local or s3://BUCKET/KEY; https://
+ * can be read too. A new file replaces the old one as a whole when it is complete. All functions block. Any thread
+ * may call them, but only one at a time for each open file. Messages name the path. */
 #ifndef AGILEML_CLOUD_STORAGE_H
 #define AGILEML_CLOUD_STORAGE_H
 
@@ -10,24 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether the path is that of an object: there are no folders to make, and nothing can be renamed. */
+/* Whether the path is an object's. Objects have no folders to make, and can't be renamed. */
 bool storage_is_object(const char *path);
 
 /* ---- Writing ---- */
 
 struct storage_file;
 
-/* Checks whether a file could be put at `path` now, and changes nothing there. Returns 0, or AML_EINPUT with the
- * reason. */
+/* Checks whether a file could be put at `path` now, without changing anything there. Returns 0, or AML_EINPUT with
+ * the reason. */
 int storage_check(const char *path, struct error *error);
-/* Begins a new file. After success storage_commit or storage_discard must follow. With `sweep` uploads to the same path
- * are aborted that others have left unfinished. Returns AML_EINPUT when `path` can't be a file's, AML_ELIMIT when it is
- * too long, AML_EFAIL when the file can't be made. */
+/* Begins a new file. After success storage_commit or storage_discard must follow. `sweep` aborts unfinished uploads
+ * of other processes to the same path. Returns AML_EINPUT when there can't be a file at `path`, AML_ELIMIT when the
+ * path is too long, AML_EFAIL when the file can't be made. */
 int storage_create(struct storage_file **file, const char *path, bool sweep, struct error *error);
 int storage_write(struct storage_file *file, const void *bytes, size_t size, struct error *error);
-/* Replaces the first `size` bytes, which have been written; 1 MiB at most. Only storage_commit may follow. */
+/* Replaces the first `size` bytes, at most 1 MiB, which must have been written. Only storage_commit may follow. */
 int storage_rewrite(struct storage_file *file, const void *bytes, size_t size, struct error *error);
-/* Completes the file, which is then at its path, also after a crash. Ends its use; after a failure it is discarded. */
+/* Completes the file, so that it is at its path even after a crash. Ends the file's use; a failure discards it. */
 int storage_commit(struct storage_file *file, struct error *error);
 void storage_discard(struct storage_file *file);
 
@@ -35,36 +35,38 @@ void storage_discard(struct storage_file *file);
 
 struct storage_reader;
 
-/* Opens what is at `path`, and tells its size. Returns AML_EINPUT when it isn't there, is no file or can't be read. */
+/* Opens the file at `path`, and sets *bytes to its size. Returns AML_EINPUT when it doesn't exist, is not a file or
+ * can't be read. */
 int storage_open(struct storage_reader **reader, const char *path, uint64_t *bytes, struct error *error);
 /* Reads the next `size` bytes, or fewer at the end. */
 int storage_read(struct storage_reader *reader, void *bytes, size_t size, size_t *got, struct error *error);
 void storage_close(struct storage_reader *reader); /* NULL is allowed */
 
-/* ---- Folders; of objects: what begins with the path and a '/' ---- */
+/* ---- Folders; for objects: all keys that begin with the path and a '/' ---- */
 
 struct storage_entry {
-    const char *name; /* in the folder */
+    const char *name; /* name within the folder */
     bool folder, file;
-    uint64_t bytes; /* of a file */
+    uint64_t bytes; /* size of a file */
 };
 
-/* Calls `each` for what is in the folder, in any order, until one fails. Returns `unreadable` if it can't be read. */
+/* Calls `each` for each entry of the folder, in any order, until a call fails. Returns `unreadable` if the folder
+ * can't be read. */
 int storage_list(const char *folder, int unreadable,
                  int (*each)(void *context, const char *folder, const struct storage_entry *entry, struct error *error),
                  void *context, struct error *error);
-/* Whether there is a file: 1 or 0; a negative code when that can't be found out. */
+/* Returns whether there is a file: 1 or 0; a negative code when that can't be determined. */
 int storage_has(const char *path, struct error *error);
-/* Makes a folder, but not its parents; it may be there. Nothing to do for objects. */
+/* Makes a folder, but not its parents. An existing folder is fine. Does nothing for objects. */
 int storage_make_folder(const char *path, struct error *error);
-/* Removes the folder's files whose names `wanted` accepts: `first` before all others, so that without it the others
- * count for nothing. Then removes the folder if it is empty. */
+/* Removes the folder's files whose names `wanted` accepts. Removes `first` before all others: without that file, the
+ * others are ignored. Then removes the folder if it is empty. */
 int storage_remove_folder(const char *folder, const char *first, bool (*wanted)(const char *name), struct error *error);
-/* Renames a folder, of files alone. */
+/* Renames a folder, which must contain only files. */
 int storage_rename_folder(const char *from, const char *to, struct error *error);
-/* Has what was made, removed and renamed in the folder survive a crash. Objects do at once. */
+/* Makes changes in the folder (new, removed and renamed files) survive a crash. Objects do so at once. */
 int storage_sync_folder(const char *folder, struct error *error);
-/* Aborts unfinished uploads of objects whose paths begin with `prefix`. Nothing to do for files. */
+/* Aborts unfinished uploads of objects whose paths begin with `prefix`. Does nothing for files. */
 int storage_sweep(const char *prefix, struct error *error);
 
 #endif

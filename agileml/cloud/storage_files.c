@@ -74,7 +74,7 @@ static void files_discard(struct storage_file *file) {
 
 static int files_open(struct storage_reader **reader, const char *path, uint64_t *bytes, struct error *error) {
     struct stat status;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not block on a pipe */
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
     if (descriptor < 0 || fstat(descriptor, &status) != 0) {
         int code = error_set(error, AML_EINPUT, "%s: can't read it: %s", path, strerror(errno));
         if (descriptor >= 0) {
@@ -171,7 +171,7 @@ static int join(char path[NEW_FILE_PATH_MAX], const char *folder, const char *na
                : error_set(error, AML_EINPUT, "%s: the path is longer than %d bytes", folder, NEW_FILE_PATH_MAX - 1);
 }
 
-/* The names that are to be removed. */
+/* Which files to remove. */
 struct removal {
     bool (*wanted)(const char *name);
 };

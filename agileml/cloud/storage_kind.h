@@ -1,4 +1,5 @@
-/* What storage.h does, for one kind of paths each: local files (storage_files.c) and objects (storage_objects.c). */
+/* The implementation of storage.h for one kind of path: local files (storage_files.c) or objects
+ * (storage_objects.c). */
 #ifndef AGILEML_CLOUD_STORAGE_KIND_H
 #define AGILEML_CLOUD_STORAGE_KIND_H
 

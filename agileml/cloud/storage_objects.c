@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REMOVED_AT_ONCE = 8 /* requests beside each other */ };
+enum { REMOVED_AT_ONCE = 8 /* requests in parallel */ };
 
 struct object_written {
     struct storage_file file;
@@ -102,7 +102,7 @@ static int folder_open(const char *folder, struct objects **objects, struct obje
 
 struct listing {
     const char *folder;
-    size_t prefix; /* bytes of the folder's key */
+    size_t prefix; /* length of the folder's key */
     int (*each)(void *context, const char *folder, const struct storage_entry *entry, struct error *error);
     void *context;
 };
@@ -111,7 +111,7 @@ static int listing_found(void *context, const struct object_item *item, struct e
     const struct listing *listing = context;
     char name[OBJECT_KEY_MAX];
     if (strlen(item->key) <= listing->prefix) {
-        return 0; /* an object that stands for the folder */
+        return 0; /* the object stands for the folder itself */
     }
     snprintf(name, sizeof name, "%s", item->key + listing->prefix);
     if (item->folder) {
@@ -161,11 +161,11 @@ struct removal {
     bool (*wanted)(const char *name);
     struct object_url urls[REMOVED_AT_ONCE];
     struct object_call *calls[REMOVED_AT_ONCE];
-    unsigned next; /* in turn */
+    unsigned next; /* place of the next request in the ring `calls` */
     struct error error;
 };
 
-/* Waits for a request in turn, and keeps the first failure. */
+/* Waits for the request at `place`, and keeps the first failure. */
 static void removal_wait(struct removal *removal, unsigned place) {
     struct object_call *call = removal->calls[place];
     if (call != NULL) {

@@ -1,4 +1,4 @@
-/* See sts.h. A request is a form that is posted: signed with the source's keys, or with the token in it. */
+/* See sts.h. A request is a form sent by POST: signed with the source's keys, or with a token in the form. */
 #include "agileml/cloud/sts.h"
 
 #include "agileml/base/memory.h"
@@ -12,12 +12,12 @@
 #include <strings.h>
 #include <time.h>
 
-/* A form holds the token and the role's texts, encoded. */
+/* Bytes of a form: the encoded token and the role's texts. */
 enum { STS_FORM_MAX = 3 * (STS_TOKEN_MAX + (int)sizeof(struct aws_role)) + 256 };
 
 static const char FORM_TYPE[] = "application/x-www-form-urlencoded; charset=utf-8";
 
-/* What a request needs, in memory for secrets. */
+/* The secrets of a request, in memory from secret_new. */
 struct sts_secrets {
     struct credentials_value source; /* key_id "": the token is in the form */
     struct credentials_value answer;
@@ -35,9 +35,9 @@ struct sts_call {
     struct http_call *request;
 };
 
-/* ---- Where STS is ---- */
+/* ---- The address of STS ---- */
 
-/* Whether `legacy` means the global endpoint in this region. */
+/* Whether the setting `legacy` selects the global endpoint in this region. */
 static bool is_old_region(const char *region) {
     static const char *const old[] = {"ap-northeast-1", "ap-south-1",   "ap-southeast-1", "ap-southeast-2",
                                       "aws-global",     "ca-central-1", "eu-central-1",   "eu-north-1",
@@ -82,7 +82,7 @@ int sts_place_choose(struct sts_place *place, const char *endpoint, const char *
 
 /* ---- Requests ---- */
 
-/* Adds &NAME=VALUE, encoded; nothing for an empty value. */
+/* Adds &NAME=VALUE, encoded; adds nothing for an empty value. */
 static void form_add(char form[STS_FORM_MAX], const char *name, const char *value) {
     size_t used = strlen(form);
     if (value[0] != '\0') {
@@ -136,7 +136,8 @@ static void call_answered(void *context, const struct http_answer *answer) {
     call_end(call, NULL, 0, told.text);
 }
 
-/* Makes the lines of a signed request. Returns the authorization, from malloc; NULL when it can't be signed. */
+/* Makes the header lines of a signed request. Returns the authorization, which the caller frees; NULL when the
+ * request can't be signed. */
 static char *call_sign(struct sts_call *call, struct sigv4_scope *scope) {
     const struct credentials_value *source = &call->secrets->source;
     const struct sigv4_header headers[] = {{"content-type", FORM_TYPE},

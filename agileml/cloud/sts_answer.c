@@ -1,4 +1,4 @@
-/* See sts.h. The answers of STS. */
+/* See sts.h. Parses the responses of STS. */
 #include "agileml/base/instant.h"
 #include "agileml/cloud/sts.h"
 #include "agileml/cloud/xml_tree.h"
@@ -6,7 +6,7 @@
 #include <openssl/crypto.h>
 #include <string.h>
 
-/* Copies an element's text, of less than `max` bytes. False: it is missing or can't be one. */
+/* Copies an element's text to text[max]. Returns false when it is missing or invalid. */
 static bool take(struct xml_element credentials, const char *name, char *text, size_t max) {
     const char *found = xml_text_at(credentials, name);
     if (!credentials_text_is_good(found, max)) {

@@ -1,5 +1,4 @@
-/* See xml_tree.h. expat calls back for each element; the tree is two arrays that grow: elements, and all their
- * texts. */
+/* See xml_tree.h. expat calls back for each element. The tree is two growing arrays: elements, and all their texts. */
 #include "agileml/cloud/xml_tree.h"
 
 #include "agileml/base/memory.h"
@@ -11,29 +10,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number 0 is no element: it is the root's parent, and stands for "none". */
+/* Element number 0 is not an element: it is the root's parent, and stands for "none". */
 struct xml_node {
-    uint32_t name, text; /* where they begin in `texts` */
+    uint32_t name, text; /* offsets in `texts` */
     uint32_t first_child, last_child, next;
 };
 
 struct xml_tree {
     struct xml_node *nodes;
     size_t count, capacity;
-    char *texts; /* each ends in a 0 byte; begins with an empty one */
+    char *texts; /* strings, each with a final 0; the first one is empty */
     size_t size, texts_capacity;
 };
 
 struct xml_reader {
     XML_Parser parser;
     struct xml_tree *xml;
-    uint32_t open[XML_TREE_DEPTH_MAX]; /* the elements around */
+    uint32_t open[XML_TREE_DEPTH_MAX]; /* the enclosing elements */
     size_t depth;
-    size_t text; /* where the text since the last tag begins, behind all that is kept */
+    size_t text; /* where the text since the last tag begins, after all kept texts */
     const char *refused;
 };
 
-/* ---- Memory: answers may hold secrets, so that it is wiped before it is freed ---- */
+/* ---- Memory is wiped before it is freed, as it may hold secrets ---- */
 
 static void xml_free(void *memory) {
     if (memory != NULL) {
@@ -100,7 +99,7 @@ static void xml_tree_start(void *context, const XML_Char *name, const XML_Char *
     const char *colon = strrchr(name, ':');
     const char *local = colon == NULL ? name : colon + 1;
     if (reader->refused != NULL) {
-        return; /* expat may call once more after it was stopped */
+        return; /* expat may call once more after XML_StopParser */
     }
     if (reader->depth == XML_TREE_DEPTH_MAX || xml->count > XML_TREE_NODES_MAX || strlen(name) > XML_TREE_NAME_MAX) {
         xml_tree_refuse(reader, reader->depth == XML_TREE_DEPTH_MAX ? "elements too deep"
@@ -108,7 +107,7 @@ static void xml_tree_start(void *context, const XML_Char *name, const XML_Char *
                                                                     : "an element's name is too long");
         return;
     }
-    xml->size = reader->text; /* text before a child element is only layout */
+    xml->size = reader->text; /* drops the text before a child element: it is only layout */
     uint32_t parent = reader->depth == 0 ? 0 : reader->open[reader->depth - 1];
     uint32_t node = xml_tree_add_node(xml);
     xml->nodes[node].name = (uint32_t)xml->size;
@@ -214,7 +213,7 @@ const char *xml_element_text(struct xml_element node) {
     return node.xml == NULL ? "" : node.xml->texts + node.xml->nodes[node.index].text;
 }
 
-/* The first of `index` and the siblings behind it that is named by the `length` bytes of `name`. */
+/* Returns the first element, among `index` and the siblings after it, whose name is name[length]; 0: none. */
 static uint32_t xml_tree_named(const struct xml_tree *xml, uint32_t index, const char *name, size_t length) {
     while (index != 0) {
         const char *own = xml->texts + xml->nodes[index].name;

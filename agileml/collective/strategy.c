@@ -22,7 +22,7 @@ const char *strategy_name(enum strategy strategy) {
     return NAMES[strategy];
 }
 
-/* The clock's number in its group, from 0. */
+/* Returns the clock's number in its group, from 0. */
 static uint32_t in_group(const struct strategy_clocks *clocks, uint64_t clock) {
     return (uint32_t)((clock - 1) % clocks->per_iteration) % clocks->local_steps;
 }
@@ -46,16 +46,16 @@ uint64_t strategy_boundary(const struct strategy_clocks *clocks, uint64_t clock)
     return clock + (wait < left ? wait : left);
 }
 
-/* Returns the node's place in the step's random order; no two nodes have the same one. */
+/* Returns the node's place in the step's random order; it differs from node to node. */
 static uint64_t place_of(uint64_t node, uint64_t step) {
     return hash_mix(node ^ hash_mix(step));
 }
 
-/* In the step's order the first two nodes are a pair, the next two, and so on. */
+/* In the step's order the first two nodes are a pair, the next two are a pair, and so on. */
 uint64_t strategy_partner(const uint64_t *nodes, size_t count, uint64_t node, uint64_t step) {
     uint64_t place = place_of(node, step);
-    uint64_t before = 0; /* the node just before this one; 0: none */
-    uint64_t after = 0;  /* just behind it */
+    uint64_t before = 0; /* the node just before `node` in that order; 0: none */
+    uint64_t after = 0;  /* the node just after it; 0: none */
     size_t rank = 0;
     for (size_t n = 0; n < count; n++) {
         uint64_t other = place_of(nodes[n], step);

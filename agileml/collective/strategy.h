@@ -1,16 +1,16 @@
-/* Strategies by which workers agree on a model (Spotnik, HotCloud 2020, section 3.2), and which part of the data each
- * clock works on under each of them. Pure.
+/* Strategies by which workers agree on a model (Spotnik, HotCloud 2020, section 3.2), and the parts of an iteration
+ * that each clock works on under each strategy. Pure functions.
  *
- *   S-SGD  each clock works on one part of the iteration, and the updates of all nodes are summed
- *   S-MA   a clock works on up to `local_steps` parts, one after the other, each node on its own copy of the model; at
- *          its end the model becomes the mean of these copies. Then come clocks without work, so that clocks go on
- *          naming parts: part p of an iteration is done in clock p + 1 or before, whatever the strategy
- *   AD-PSGD  S-MA; and after each part but a clock's last one nodes, paired at random, move their copies to the mean of
- *          the two (Lian et al., ICML 2018), without waiting for each other
+ *   S-SGD    A clock works on one part of the iteration. The updates of all nodes are summed.
+ *   S-MA     Clocks come in groups of up to `local_steps`. The first clock of a group works on the parts of the whole
+ *            group, one after the other, each node on its own copy of the model. At its end the model becomes the mean
+ *            of the copies. The other clocks of the group have no work. So under every strategy part p of an iteration
+ *            is done in the iteration's clock p + 1 or before.
+ *   AD-PSGD  As S-MA. In addition, nodes are paired at random after each part but a clock's last. A pair moves its
+ *            copies to the mean of the two (Lian et al., ICML 2018), without waiting for other nodes.
  *
- * Such a group of clocks begins at every `local_steps`th clock of an iteration. So what a clock works on depends on the
- * clock and on the strategy alone, which is the plan's for this clock, and a strategy can change where a group begins.
- */
+ * A group begins at every `local_steps`th clock of an iteration. So a clock's work follows from the clock and its
+ * strategy, which the plan names. A strategy can change where a group begins. */
 #ifndef AGILEML_COLLECTIVE_STRATEGY_H
 #define AGILEML_COLLECTIVE_STRATEGY_H
 
@@ -18,12 +18,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As AML_SSGD and so on, and on the wire. STRATEGY_AUTO is only requested, and in no plan. */
+/* The same numbers as AML_SSGD and so on; also used on the wire. A job may request STRATEGY_AUTO; no plan has it. */
 enum strategy { STRATEGY_SSGD, STRATEGY_SMA, STRATEGY_ADPSGD, STRATEGY_AUTO };
 
 #define STRATEGY_NAMES "ssgd, sma, adpsgd"
 
-/* How clocks follow each other in a job. */
+/* The job's numbers that all strategies need. */
 struct strategy_clocks {
     uint32_t per_iteration; /* >= 1 */
     uint32_t local_steps;   /* >= 1 */
@@ -32,17 +32,17 @@ struct strategy_clocks {
 bool strategy_of_name(const char *name, enum strategy *strategy);
 const char *strategy_name(enum strategy strategy);
 
-/* Returns how many clocks without work have come since the last one with work, up to `clock`; 0: it has work. */
+/* Returns the number of clocks without work since the last clock with work, `clock` included; 0: it has work itself. */
 uint32_t strategy_idle(enum strategy strategy, const struct strategy_clocks *clocks, uint64_t clock);
 
-/* Returns how many parts of the iteration the clock works on, from its own one on; 0: none. */
+/* Returns how many parts of the iteration the clock works on, beginning with the part of its own number; 0: none. */
 uint32_t strategy_parts(enum strategy strategy, const struct strategy_clocks *clocks, uint64_t clock);
 
-/* Returns the first clock from `clock` on from which another strategy can hold. */
+/* Returns the first clock, not before `clock`, at which the strategy can change. */
 uint64_t strategy_boundary(const struct strategy_clocks *clocks, uint64_t clock);
 
-/* Returns the node with which `node`, one of `count` different nodes, is paired in a step; 0: with none, as the number
- * of nodes is odd. The pairs are drawn anew for each step, and all nodes draw the same ones. */
+/* Returns the node with which `node`, one of `count` different nodes, is paired in a step; 0: none, as the number of
+ * nodes is odd. Each step has other random pairs. All nodes compute the same pairs. */
 uint64_t strategy_partner(const uint64_t *nodes, size_t count, uint64_t node, uint64_t step);
 
 #endif

@@ -10,8 +10,8 @@ void strategy_auto_open(struct strategy_auto *chooser, const struct strategy_clo
         .clocks = *clocks, .wanted = present, .to_sma.wait = STRATEGY_AUTO_WAIT, .to_ssgd.wait = STRATEGY_AUTO_WAIT};
 }
 
-/* Returns a node's rate by S-SGD, as a part of a single node's rate. While S-MA holds, that is estimated: its
- * waiting is for one exchange in each group of clocks, and S-SGD would wait as long in each clock. */
+/* Returns a node's rate under S-SGD, 0 to 1. Under S-MA the rate is estimated: S-MA waits for one exchange in each
+ * group of clocks, and S-SGD would wait as long in each clock. */
 static double rate_by_sums(const struct strategy_auto *chooser, const struct strategy_sample *sample) {
     double waited = 1 - sample->computed;
     if (sample->strategy != STRATEGY_SSGD) {
@@ -39,8 +39,8 @@ static void pause_begin(struct strategy_pause *pause, uint64_t iteration) {
     pause->wait = 2 * pause->wait < STRATEGY_AUTO_WAIT_MAX ? 2 * pause->wait : STRATEGY_AUTO_WAIT_MAX;
 }
 
-/* The nodes or the stage have changed, so earlier measurements do not count any more. Pauses stay: else nodes that come
- * and go would make the strategy change all the time. */
+/* Drops earlier measurements, as the nodes or the stage have changed. Keeps pauses: otherwise nodes that come and go
+ * would make the strategy change all the time. */
 static void membership_begin(struct strategy_auto *chooser, const struct strategy_sample *sample) {
     chooser->nodes = sample->nodes;
     chooser->threads = sample->threads;
@@ -59,13 +59,13 @@ static void decide(struct strategy_auto *chooser) {
         }
     } else if (chooser->before > 0 && chooser->count == STRATEGY_AUTO_LEAST &&
                seconds > chooser->before * (1 - STRATEGY_AUTO_MARGIN)) {
-        change_to(chooser, STRATEGY_SSGD); /* S-MA is not faster: the change to it was in vain */
+        change_to(chooser, STRATEGY_SSGD); /* S-MA is not faster than S-SGD was */
         pause_begin(&chooser->to_sma, chooser->iterations);
     } else if (!(chooser->before > 0) && chooser->iterations >= chooser->trial_from) {
         change_to(chooser, STRATEGY_SSGD); /* a trial: S-SGD was not measured under this membership */
         chooser->trial_from = chooser->iterations + STRATEGY_AUTO_WAIT;
     } else if (rate >= STRATEGY_AUTO_HIGH && chooser->iterations >= chooser->to_ssgd.until) {
-        change_to(chooser, STRATEGY_SSGD); /* S-SGD would do as well */
+        change_to(chooser, STRATEGY_SSGD); /* S-SGD would be as fast */
         pause_begin(&chooser->to_ssgd, chooser->iterations);
     }
 }

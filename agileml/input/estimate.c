@@ -7,14 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { STEP = 4096 /* bytes read at once: how precisely a compressed file's bytes and its lines are matched */ };
+enum { STEP = 4096 /* bytes of one read, which limit the estimate's precision */ };
 
-/* A file whose reading is watched. */
+/* A source that counts the bytes read from it. */
 struct watched {
     struct source *source;
-    uint64_t stored; /* bytes of the file that were read */
-    uint64_t text;   /* bytes of its text that came of them */
-    /* `stored` and `text` before the latest read: then all stored bytes had been used. */
+    uint64_t stored; /* bytes read from the file as it is stored */
+    uint64_t text;   /* bytes of text from these stored bytes */
+    /* The values of `stored` and `text` just before the latest read of the file, when all stored bytes had been
+     * decoded. */
     uint64_t stored_used, text_used;
 };
 
@@ -35,14 +36,14 @@ static uint64_t count_line_ends(const char *bytes, size_t size) {
     return count;
 }
 
-/* Returns the lines of a file of `size` bytes, of whose text the first watched->text bytes have `ends` line ends. */
+/* Estimates the lines of a file of `size` bytes whose first watched->text bytes of text have `ends` line ends. */
 static uint64_t estimate(uint64_t ends, const struct watched *watched, uint64_t size) {
     double whole = (double)size / (double)watched->stored_used * (double)watched->text_used; /* bytes of all text */
     double lines = (double)ends * (whole / (double)watched->text);
     return lines >= 1 ? (uint64_t)(lines + 0.5) : 1;
 }
 
-/* Reads until the sample is complete and a buffer of the file is used up. */
+/* Reads until the sample is complete and at least one buffer of stored bytes has been decoded. */
 static int read_sample(struct text_input *input, struct watched *watched, uint64_t *ends, bool *ended,
                        struct error *error) {
     char bytes[STEP];

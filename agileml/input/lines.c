@@ -8,14 +8,14 @@
 
 enum {
     BUFFER_SIZE = 1 << 16,
-    BEYOND_STEP = 1 << 16 /* bytes of a following split that are asked for at first: it is read for one line */
+    BEYOND_STEP = 1 << 16 /* bytes of a following split that are requested at first, as only one line of it is needed */
 };
 
-/* The bytes of a split, as they are in the file. */
+/* The bytes of a split, as they are stored in the file. */
 struct range {
     const struct input_file *file;
-    uint64_t offset, end; /* what is not asked for yet */
-    uint64_t step;        /* bytes to ask for next */
+    uint64_t offset, end; /* bytes not requested yet */
+    uint64_t step;        /* bytes of the next request */
     struct source *source;
 };
 
@@ -29,18 +29,18 @@ enum phase { SKIP = 0, BODY, BODY_CR, BEYOND, BEYOND_CR, OVER };
 
 struct split_lines {
     const struct input_splits *splits;
-    size_t next, end; /* the split behind the one that is open, and the first one of the next file */
+    size_t next, end; /* the split after the open one, and the first split of the next file */
     struct range range;
     struct text_input *piece; /* the text of the open split */
-    bool ended;               /* nothing follows in it */
+    bool ended;               /* the piece has no more bytes */
     enum phase phase;
     bool after_cr;      /* SKIP: the byte before was a CR */
-    char last;          /* BODY: the last byte given; 0: none */
-    size_t start, held; /* buffer[start], `held` bytes: of the open split, not used yet */
+    char last;          /* BODY: the last byte returned; 0: none */
+    size_t start, held; /* bytes of the open split not used yet: `held` bytes at buffer[start] */
     char buffer[BUFFER_SIZE];
 };
 
-/* ---- The text of one split after the other ---- */
+/* ---- The texts of splits, one after the other ---- */
 
 /* The text_source of the bytes of a split. */
 static int read_range(void *context, void *bytes, size_t size, size_t *got, struct error *error) {
@@ -75,7 +75,7 @@ static void close_piece(struct split_lines *lines) {
     lines->range.source = NULL;
 }
 
-/* Opens the next split, and asks for `step` bytes at first. */
+/* Opens the next split. Its first request is for `step` bytes. */
 static int open_next(struct split_lines *lines, uint64_t step, struct error *error) {
     const struct input_split *split = &lines->splits->splits[lines->next++];
     const struct input_file *file = &lines->splits->files[split->file];
@@ -90,7 +90,7 @@ static int open_next(struct split_lines *lines, uint64_t step, struct error *err
     return text_input_open_piece(&lines->piece, &piece, error);
 }
 
-/* Reads more of the open split's text into the buffer, which is empty. It stays empty at the split's end. */
+/* Fills the empty buffer from the open split's text. The buffer stays empty at the split's end. */
 static int fill(struct split_lines *lines, struct error *error) {
     lines->start = 0;
     if (lines->ended) {
@@ -103,7 +103,7 @@ static int fill(struct split_lines *lines, struct error *error) {
     return code;
 }
 
-/* The same, but goes on with the file's following splits. The buffer stays empty at the file's end. */
+/* Like fill, but continues with the file's following splits. The buffer stays empty at the file's end. */
 static int fill_beyond(struct split_lines *lines, struct error *error) {
     int code = lines->held == 0 ? fill(lines, error) : 0;
     while (code == 0 && lines->held == 0 && lines->next < lines->end) {
@@ -120,7 +120,7 @@ static void take(struct split_lines *lines, size_t bytes) {
     lines->held -= bytes;
 }
 
-/* Returns how many of the held bytes are before the first CR or LF; all of them when there is none. */
+/* Returns the number of held bytes before the first CR or LF; all of them when there is none. */
 static size_t before_line_end(const struct split_lines *lines) {
     const char *bytes = lines->buffer + lines->start;
     const char *lf = memchr(bytes, '\n', lines->held);
@@ -129,7 +129,7 @@ static size_t before_line_end(const struct split_lines *lines) {
     return cr != NULL ? (size_t)(cr - bytes) : length;
 }
 
-/* Skips a part of what is before the first line end. */
+/* Skips some or all of the bytes before the first line end. */
 static int skip_some(struct split_lines *lines, struct error *error) {
     int code = lines->held == 0 ? fill(lines, error) : 0;
     if (code != 0) {
@@ -156,7 +156,7 @@ static int skip_some(struct split_lines *lines, struct error *error) {
     return 0;
 }
 
-/* Gives what the split itself has. */
+/* Returns bytes of the split itself. */
 static int give_body(struct split_lines *lines, char *bytes, size_t size, size_t *given, struct error *error) {
     int code = 0;
     if (lines->held > 0) {
@@ -174,7 +174,7 @@ static int give_body(struct split_lines *lines, char *bytes, size_t size, size_t
     return code;
 }
 
-/* Gives the LF behind a CR, if there is one. */
+/* Returns the LF after a CR, if there is one. */
 static int give_lf(struct split_lines *lines, char *bytes, size_t *given, struct error *error) {
     int code = fill_beyond(lines, error);
     if (lines->held > 0 && lines->buffer[lines->start] == '\n') {
@@ -188,7 +188,7 @@ static int give_lf(struct split_lines *lines, char *bytes, size_t *given, struct
     return code;
 }
 
-/* Gives from the following splits up to a line end. */
+/* Returns bytes of the following splits, up to a line end. */
 static int give_beyond(struct split_lines *lines, char *bytes, size_t size, size_t *given, struct error *error) {
     int code = fill_beyond(lines, error);
     if (lines->held == 0) {
@@ -242,7 +242,7 @@ static void close_lines(void *context) {
     free(lines);
 }
 
-/* Asks for `step` bytes at first. */
+/* Opens the lines of a split. The first request is for `step` bytes. */
 static int open_lines(struct text_input **input, const struct input_splits *splits, size_t index, uint64_t step,
                       struct error *error) {
     const struct input_file *file = &splits->files[splits->splits[index].file];
@@ -274,38 +274,4 @@ int input_lines_open(struct text_input **input, const struct input_splits *split
 
 int input_lines_peek(struct text_input **input, const struct input_splits *splits, size_t index, struct error *error) {
     return open_lines(input, splits, index, BEYOND_STEP, error);
-}
-
-/* ---- Numbers of lines ---- */
-
-/* Counts the lines of a text. */
-static int count_lines(struct text_input *input, uint64_t *count, struct error *error) {
-    char *buffer = memory_zeroed(BUFFER_SIZE, 1);
-    size_t got = BUFFER_SIZE;
-    bool after_cr = false;
-    bool unended = false;
-    int code = 0;
-    while (code == 0 && got == BUFFER_SIZE) {
-        code = text_input_read(input, buffer, BUFFER_SIZE, &got, error);
-        for (size_t i = 0; code == 0 && i < got; i++) {
-            *count += buffer[i] == '\r' || (buffer[i] == '\n' && !after_cr);
-            after_cr = buffer[i] == '\r';
-            unended = !after_cr && buffer[i] != '\n';
-        }
-    }
-    *count += unended;
-    free(buffer);
-    return code;
-}
-
-int input_lines_before(const struct input_splits *splits, size_t index, uint64_t *count, struct error *error) {
-    int code = 0;
-    *count = 0;
-    for (size_t s = splits->files[splits->splits[index].file].first; s < index && code == 0; s++) {
-        struct text_input *input;
-        code = input_lines_open(&input, splits, s, error);
-        code = code != 0 ? code : count_lines(input, count, error);
-        text_input_close(input);
-    }
-    return code;
 }

@@ -39,10 +39,10 @@ static int add_file(struct input_list *list, const char *path, struct error *err
     return code == 0 ? add_identified(list, path, &identity, error) : code;
 }
 
-/* ---- Files that are the same ---- */
+/* ---- Duplicate files ---- */
 
-/* What tells a file from others: a local one's number and time of change, so that other names for it are found; for
- * other sources the path, as several objects may have the same version. */
+/* Returns the key by which duplicates are found. For a local file it is the inode and time of change, so that other
+ * names of the file are found. For other sources it is the path, as several objects may have the same version. */
 static const char *key_of(const struct input_name *name) {
     bool local = source_scheme_of(name->path) == &source_files && name->identity.version[0] != '\0';
     return local ? name->identity.version : name->path;
@@ -130,13 +130,13 @@ static int path_order(const void *a, const void *b) {
     return strcmp(*left, *right);
 }
 
-/* Ends a glob at a folder that is there but can't be read. */
+/* Called by glob for a folder that can't be read: ends the glob, unless the folder doesn't exist. */
 static int must_be_read(const char *path, int failure) {
     (void)path;
     return failure != ENOENT && failure != ENOTDIR;
 }
 
-/* Adds what a glob matches. Sets *matched. */
+/* Adds the matches of a glob. Sets *matched. */
 static int add_glob(struct input_list *list, const char *pattern, bool *matched, struct error *error) {
     glob_t found = {0};
     size_t before = list->count;
@@ -171,7 +171,7 @@ static int found_object(void *context, const char *path, const struct source_ide
     return add_identified(context, path, identity, error);
 }
 
-/* Of what was added since `before`, keeps the object of this very name alone, if it is there. */
+/* If the list has an object with exactly this name among those added since `before`, keeps only that object. */
 static void keep_exact(struct input_list *list, size_t before, const char *address) {
     size_t exact = before;
     while (exact < list->count && strcmp(list->names[exact].path, address) != 0) {
@@ -198,7 +198,7 @@ static int add_address(struct input_list *list, const char *address, struct erro
         return add_file(list, address, error);
     }
     int code = scheme->list(address, found_object, list, &refused);
-    if (code != 0) { /* without the right to list, the object of this name may be read */
+    if (code != 0) { /* without the right to list objects, the named object may still be readable */
         bool named = !folder && list->count == before && add_file(list, address, &none) == 0;
         return named ? 0 : error_set(error, code, "%s", refused.text);
     }
@@ -208,7 +208,7 @@ static int add_address(struct input_list *list, const char *address, struct erro
                : code;
 }
 
-/* Adds what one name stands for, if something does; sets *found. */
+/* Adds what one name stands for. Sets *found to whether it stands for anything. */
 static int add_name(struct input_list *list, const char *name, bool *found, struct error *error) {
     struct stat status;
     *found = true;
@@ -232,10 +232,10 @@ static int add_found(struct input_list *list, const char *name, struct error *er
         return code;
     }
     return has_glob(name) ? error_set(error, AML_EINPUT, "%s: no file matches: expected data", text_input_name(name))
-                          : add_file(list, name, error); /* which says why there is nothing */
+                          : add_file(list, name, error); /* reports why there is nothing */
 }
 
-/* Returns the comma that ends the first name of a value, or NULL. */
+/* Returns the comma that ends the value's first name, or NULL. */
 static char *name_end(char *value) {
     char *comma = strchr(value, ',');
     while (comma != NULL && is_address(value) && !is_address(comma + 1)) {

@@ -1,6 +1,6 @@
-/* The files that an option such as --data names, in an order that is the same in every process: a file, a glob, a
- * folder (its regular files; names that begin with a dot are skipped), an address (source.h), or several of these with
- * commas between them. Does not read the files. */
+/* The files that an option such as --data names, in the same order in every process. A value is a file, a glob, a
+ * folder (its regular files, except names that begin with a dot), an address (source.h), or several of these
+ * separated by commas. Does not read the files. */
 #ifndef AGILEML_INPUT_LIST_H
 #define AGILEML_INPUT_LIST_H
 
@@ -19,21 +19,22 @@ struct input_name {
 struct input_list {
     struct input_name *names; /* [count] */
     size_t count;
-    size_t capacity; /* list.c's */
+    size_t capacity; /* used by list.c */
 };
 
-/* Adds the files that `value` names. What exists under the whole value is one file or folder, whatever characters it
- * has; likewise an object. Otherwise a value with '*', '?' or '[' is a glob as in the shell, if it matches something;
- * otherwise commas separate several names (addresses: a comma before another address). Files come in the order of the
- * names, and within a glob or folder in that of their bytes. Indexes (`.gzi`) are no data: globs and folders skip them.
+/* Adds the files that `value` names. If a file, folder or object has the whole value as its name, whatever its
+ * characters, the value names only that. Otherwise a value with '*', '?' or '[' is a glob as in the shell, if it
+ * matches something; otherwise commas separate several names. In an address, only a comma before another address
+ * separates. Files come in the order of the names, and within a glob or folder in the order of their bytes. Globs
+ * and folders skip indexes (`.gzi`), which are not data.
  *
- * Returns 0; or AML_EINPUT with a line: nothing there, a glob that matches nothing, a folder without files, a folder
- * within a folder or glob, a file that can't be read or is in the list already; AML_ELIMIT for more than
- * INPUT_FILES_MAX files. A pipe or device may be named by itself. The list keeps what was added before an error, and
- * input_list_close must follow. A zeroed list is empty. */
+ * Returns 0, AML_EINPUT, or AML_ELIMIT for more than INPUT_FILES_MAX files. AML_EINPUT means: the name doesn't
+ * exist, a glob matches nothing, a folder has no files, a folder or glob contains a folder, or a file can't be read
+ * or is already in the list. A pipe or device must be named itself. The list keeps what was added before an error,
+ * and input_list_close must follow. A zeroed list is empty. */
 int input_list_add(struct input_list *list, const char *value, struct error *error);
 
-/* Drops the files of no bytes from a list in which others have some: parts that hold nothing. */
+/* Removes empty files from a list in which other files have bytes: empty parts of an output. */
 void input_list_drop_empty(struct input_list *list);
 
 void input_list_close(struct input_list *list);

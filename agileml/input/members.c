@@ -7,9 +7,9 @@
 #include <string.h>
 
 enum {
-    HEADER_MAX = 512, /* bytes of a header that are looked at; bgzip's have 18, zstd's at most 18 */
-    GZIP_FIXED = 12,  /* bytes of a gzip header up to and with the length of its extra field */
-    GZIP_LEAST = 20,  /* bytes of a member: header, an empty block, trailer */
+    HEADER_MAX = 512, /* bytes of a header that are examined; bgzip's have 18, zstd's at most 18 */
+    GZIP_FIXED = 12,  /* bytes of a gzip header up to and including the length of its extra field */
+    GZIP_LEAST = 20,  /* least bytes of a member: header, an empty block, trailer */
     ZSTD_SKIPPABLE = 8,
     TABLE_FOOTER = 9,
     TABLE_FRAMES_MAX = 1 << 27, /* the format's own limit */
@@ -27,11 +27,11 @@ static uint64_t little_endian(const unsigned char *bytes, size_t size) {
     return value;
 }
 
-/* A place in a file from which headers are read. */
+/* A position in a file from which headers are read. */
 struct walker {
     struct source *source;
-    uint64_t offset, end; /* the place, and the end of what may be read */
-    size_t start, held;   /* buffer[start] is at `offset`; `held` bytes from there on are read */
+    uint64_t offset, end; /* the position, and the end of what may be read */
+    size_t start, held;   /* `held` bytes from `offset` on are in the buffer, at buffer[start] */
     unsigned char buffer[HEADER_MAX];
 };
 
@@ -41,7 +41,7 @@ static int walker_open(struct walker *walker, const char *path, const struct sou
     return source_open(&walker->source, path, identity, offset, end - offset, error);
 }
 
-/* Makes the next `size` bytes (at most HEADER_MAX) the walker's held ones; fewer where the file ends. */
+/* Reads ahead so that the walker holds the next `size` bytes (at most HEADER_MAX), or fewer where the file ends. */
 static int look(struct walker *walker, size_t size, struct error *error) {
     if (walker->held >= size || walker->held == walker->end - walker->offset) {
         return 0;
@@ -58,7 +58,7 @@ static const unsigned char *held(const struct walker *walker) {
     return walker->buffer + walker->start;
 }
 
-/* Moves the place by `bytes`, which must not lead behind the end. */
+/* Moves the position by `bytes`, but not beyond the end. */
 static int move(struct walker *walker, uint64_t bytes, struct error *error) {
     int code = 0;
     if (bytes <= walker->held) {
@@ -72,7 +72,7 @@ static int move(struct walker *walker, uint64_t bytes, struct error *error) {
     return code;
 }
 
-/* What headers are walked for: sets *size to the bytes of the member or frame at the walker's place, 0: not known. */
+/* Sets *size to the bytes of the member or frame at the walker's position; 0: not known. */
 typedef int member_size(struct walker *walker, uint64_t *size, struct error *error);
 
 /* Walks from `offset`, a member's beginning, to the end. */
@@ -96,14 +96,14 @@ static int walk_headers(const char *path, const struct source_identity *identity
 
 /* ---- gzip ---- */
 
-/* Returns the size of the bgzip member whose header begins with bytes[size]; 0: it is none. */
+/* Returns the size of the bgzip member whose header begins with bytes[size]; 0: it is not a bgzip member. */
 static uint64_t bgzip_size(const unsigned char *bytes, size_t size) {
     if (size < GZIP_FIXED || memcmp(bytes, "\x1f\x8b\x08", 3) != 0 || (bytes[3] & 4) == 0) { /* 4: has an extra field */
         return 0;
     }
     size_t end = GZIP_FIXED + (size_t)little_endian(bytes + 10, 2);
     end = end < size ? end : size;
-    for (size_t at = GZIP_FIXED; at + 4 <= end;) { /* each part has two letters, its length and so many bytes */
+    for (size_t at = GZIP_FIXED; at + 4 <= end;) { /* each subfield has two letters, its length and that many bytes */
         size_t length = (size_t)little_endian(bytes + at + 2, 2);
         if (bytes[at] == 'B' && bytes[at + 1] == 'C' && length == 2 && at + 6 <= end) {
             uint64_t whole = little_endian(bytes + at + 4, 2) + 1;
@@ -125,7 +125,7 @@ static int bad_index(const char *index, const char *what, struct error *error) {
                      text_input_name(index), what);
 }
 
-/* Reads an index: the number of entries, then for each an offset in the file and one in its text, ascending. */
+/* Reads an index: the number of entries, then for each entry an offset in the file and one in its text, ascending. */
 static int walk_index(const char *index, const struct source_identity *identity, uint64_t bytes, members_found *found,
                       void *context, struct error *error) {
     struct walker walker;
@@ -141,8 +141,8 @@ static int walk_index(const char *index, const struct source_identity *identity,
         code = look(&walker, INDEX_ENTRY, error);
         uint64_t offset = code == 0 && walker.held >= INDEX_ENTRY ? little_endian(held(&walker), 8) : 0;
         if (code == 0 && (offset <= before || offset >= bytes)) {
-            bool first =
-                e == 0 && walker.held >= INDEX_ENTRY && offset == 0; /* some tools write the first member too */
+            /* some tools write the first member too */
+            bool first = e == 0 && walker.held >= INDEX_ENTRY && offset == 0;
             code = first || offset == bytes ? 0 : bad_index(index, "its offsets are not those of the file", error);
         } else if (code == 0) {
             code = found(context, offset, error);
@@ -169,7 +169,7 @@ static int walk_gzip(const char *path, const struct source_identity *identity, m
     struct source_identity of_index;
     struct error absent = {0};
     if (snprintf(index, sizeof index, "%s.gzi", path) >= (int)sizeof index) {
-        return 0; /* no file has such a path */
+        return 0; /* no file can have so long a path */
     }
     code = source_identify(index, &of_index, &absent);
     if (code == 0 && of_index.bytes != SOURCE_TO_END) {
@@ -180,7 +180,7 @@ static int walk_gzip(const char *path, const struct source_identity *identity, m
 
 /* ---- zstd ---- */
 
-/* Returns the size of a frame's header, magic number and all, by its descriptor; 0: no such frame. */
+/* Returns the size of a frame's header, including the magic number, for a descriptor; 0: the descriptor is invalid. */
 static size_t frame_header_size(unsigned char descriptor) {
     static const unsigned char dictionary[] = {0, 1, 2, 4}, content[] = {0, 2, 4, 8};
     bool single = (descriptor & 0x20) != 0;
@@ -189,7 +189,7 @@ static size_t frame_header_size(unsigned char descriptor) {
     return (descriptor & 8) != 0 ? 0 : 4U + 1 + (single ? 0U : 1U) + dictionary[descriptor & 3] + size;
 }
 
-/* Moves the walker by `bytes` and adds them to *size; *size is 0 when the file ends before. */
+/* Moves the walker by `bytes` and adds them to *size. Sets *size to 0 when the file ends before. */
 static int pass(struct walker *walker, uint64_t bytes, uint64_t *size, struct error *error) {
     if (bytes > walker->end - walker->offset) {
         *size = 0;
@@ -199,7 +199,7 @@ static int pass(struct walker *walker, uint64_t bytes, uint64_t *size, struct er
     return move(walker, bytes, error);
 }
 
-/* Walks over the blocks of a frame, behind its header. */
+/* Walks over a frame's blocks, which follow its header. */
 static int measure_blocks(struct walker *walker, bool checksum, uint64_t *size, struct error *error) {
     int code = 0;
     for (bool last = false; !last && *size > 0 && code == 0;) {
@@ -209,7 +209,7 @@ static int measure_blocks(struct walker *walker, bool checksum, uint64_t *size, 
             break;
         }
         uint32_t header = (uint32_t)little_endian(held(walker), 3);
-        unsigned type = header >> 1 & 3; /* 0: as it is, 1: one byte many times, 2: compressed */
+        unsigned type = header >> 1 & 3; /* 0: raw, 1: one byte repeated, 2: compressed */
         last = (header & 1) != 0;
         uint64_t bytes = 3 + (type == 1 ? 1 : (uint64_t)(header >> 3)) + (last && checksum ? 4 : 0);
         if (type == 3) {
@@ -242,15 +242,15 @@ static int measure_frame(struct walker *walker, uint64_t *size, struct error *er
     return code != 0 || *size == 0 ? code : measure_blocks(walker, checksum, size, error);
 }
 
-/* The seekable format's table: a skippable frame with an entry for each frame (its size, its text's size and perhaps a
- * checksum), then their number, a byte of flags and a magic number. */
+/* The table of the seekable format. It is a skippable frame with an entry for each frame: its size, its text's size
+ * and perhaps a checksum. The number of entries, a byte of flags and a magic number follow. */
 struct table {
-    uint64_t offset; /* of its first entry */
+    uint64_t offset; /* offset of its first entry */
     uint32_t frames;
     size_t entry; /* bytes of an entry */
 };
 
-/* Finds the table at the end of a file. False: there is none. */
+/* Finds the table at the end of a file, and sets *found to whether there is one. */
 static int find_table(const char *path, const struct source_identity *identity, struct table *table, bool *found,
                       struct error *error) {
     unsigned char footer[TABLE_FOOTER];
@@ -277,7 +277,7 @@ static int find_table(const char *path, const struct source_identity *identity, 
     return code;
 }
 
-/* Goes over the table's entries. `found` NULL: only sums up the frames' sizes into *sum. */
+/* Iterates over the table's entries. `found` NULL: only adds up the frames' sizes in *sum. */
 static int walk_table(const char *path, const struct source_identity *identity, const struct table *table,
                       members_found *found, void *context, uint64_t *sum, struct error *error) {
     struct walker walker;
@@ -303,7 +303,7 @@ static int walk_zstd(const char *path, const struct source_identity *identity, m
     uint64_t sum = 0;
     int code = find_table(path, identity, &table, &there, error);
     code = code == 0 && there ? walk_table(path, identity, &table, NULL, NULL, &sum, error) : code;
-    if (code == 0 && there && sum == table.offset - ZSTD_SKIPPABLE) { /* the table is of all that is before it */
+    if (code == 0 && there && sum == table.offset - ZSTD_SKIPPABLE) { /* the table must describe everything before it */
         return walk_table(path, identity, &table, found, context, &sum, error);
     }
     return code == 0 && source_scheme_of(path)->skip != NULL

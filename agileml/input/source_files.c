@@ -16,7 +16,7 @@ struct file_source {
     const char *path;
     struct source_identity identity;
     int file;
-    uint64_t left; /* bytes of the range that are not read yet; SOURCE_TO_END: it ends where the file does */
+    uint64_t left; /* bytes of the range not read yet; SOURCE_TO_END: the range ends with the file */
 };
 
 static void identity_of(const struct stat *status, struct source_identity *identity) {

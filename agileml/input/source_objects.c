@@ -17,7 +17,7 @@ struct object_source {
 
 static_assert((int)SOURCE_VERSION_MAX >= (int)OBJECT_TAG_MAX, "an ETag fits into a version");
 
-/* Servers may not answer HEAD, so this reads the first byte. */
+/* Reads the first byte, as some servers do not support HEAD. */
 static int objects_identify(const char *path, struct source_identity *identity, struct error *error) {
     struct objects *objects;
     struct object_url url;
@@ -69,9 +69,9 @@ static void objects_close_source(struct source *source) {
 /* ---- Lists ---- */
 
 struct listing {
-    const struct object_url *url; /* its key is the pattern */
+    const struct object_url *url; /* url->key is the pattern */
     const char *pattern;          /* the whole address */
-    bool folder;                  /* the key is a folder's */
+    bool folder;                  /* the key is a folder's, not a glob */
     int (*found)(void *context, const char *path, const struct source_identity *identity, struct error *error);
     void *context;
 };
@@ -98,7 +98,7 @@ static int listing_found(void *context, const struct object_item *item, struct e
     if (item->folder || !is_wanted(listing, item->key)) {
         return 0;
     }
-    int begin = (int)(strlen(listing->pattern) - strlen(listing->url->key)); /* as the user has written it */
+    int begin = (int)(strlen(listing->pattern) - strlen(listing->url->key)); /* before the key, as the user wrote it */
     snprintf(path, sizeof path, "%.*s%s", begin, listing->pattern, item->key);
     memcpy(identity.version, item->tag, sizeof item->tag);
     return listing->found(listing->context, path, &identity, error);
@@ -120,7 +120,7 @@ static int s3_list(const char *pattern,
     prefix.key[fixed] = '\0';
     struct listing listing = {
         .url = &url, .pattern = pattern, .folder = url.key[fixed] == '\0', .found = found, .context = context};
-    /* A pattern for folders, as a*b/c, needs what is below them. */
+    /* A pattern over folders, such as a*b/c, needs the keys below them. */
     bool folders = strchr(url.key + fixed, '/') == NULL;
     code = object_list(objects, &prefix, folders, listing_found, &listing, error);
     objects_close(objects);

@@ -1,4 +1,4 @@
-/* Objects as sources (source.h): s3://BUCKET/KEY with lists, https:// and, on this machine, http://. */
+/* Objects as sources (source.h): s3://BUCKET/KEY, which can be listed; https://; and http:// on this machine. */
 #ifndef AGILEML_INPUT_SOURCE_OBJECTS_H
 #define AGILEML_INPUT_SOURCE_OBJECTS_H
 

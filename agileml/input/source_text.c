@@ -7,7 +7,7 @@ static void close_source(void *source) {
     source_close(source);
 }
 
-int source_text_open(struct text_input **input, const char *path, struct error *error) {
+static int open_text(struct text_input **input, const char *path, struct error *error) {
     struct source_identity identity;
     struct source *source;
     *input = NULL;
@@ -26,7 +26,7 @@ int source_text_open(struct text_input **input, const char *path, struct error *
 
 int source_lines_open(struct text_lines *lines, const char *path, size_t longest, struct error *error) {
     struct text_input *input;
-    int code = source_text_open(&input, path, error);
+    int code = open_text(&input, path, error);
     *lines = (struct text_lines){.path = path};
     if (code == 0) {
         text_lines_take(lines, path, input, longest);

@@ -1,19 +1,18 @@
 /* See split.h. */
 #include "agileml/input/split.h"
 
-#include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/input/members.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The file that is being cut. */
+/* The state while a file is cut. */
 struct cutter {
     struct input_splits *splits;
     size_t capacity; /* of splits->splits */
-    uint64_t size;   /* bytes that a split should have */
-    uint64_t begin;  /* of the split that is not ended yet */
+    uint64_t size;   /* target size of a split, in bytes */
+    uint64_t begin;  /* where the present split begins */
 };
 
 uint64_t input_split_size(uint64_t bytes) {
@@ -44,7 +43,7 @@ static int add_split(struct cutter *cutter, uint64_t end, struct error *error) {
     return 0;
 }
 
-/* Ends the split before the member or frame at `offset`, if it is large enough. */
+/* Ends the split before the member or frame at `offset`, if the split is large enough. */
 static int at_member(void *context, uint64_t offset, struct error *error) {
     struct cutter *cutter = context;
     return offset - cutter->begin >= cutter->size ? add_split(cutter, offset, error) : 0;
@@ -67,7 +66,7 @@ static int find_form(struct input_file *file, struct error *error) {
     return code == 0 && file->form == TEXT_FORM_PLAIN ? text_input_check_lines(name, bytes, got, error) : code;
 }
 
-/* Checks that a gzip member begins with each split, since an index may be of another file. */
+/* Checks that each split begins with a gzip member, as an index may belong to another file. */
 static int check_members(const struct input_splits *splits, const struct input_file *file, struct error *error) {
     for (size_t s = file->first + 1; s < splits->count; s++) {
         unsigned char bytes[2];
@@ -122,15 +121,4 @@ void input_splits_close(struct input_splits *splits) {
     free(splits->files);
     free(splits->splits);
     *splits = (struct input_splits){0};
-}
-
-uint64_t input_splits_hash(const struct input_splits *splits) {
-    uint64_t hash = hash_mix(splits->file_count);
-    for (size_t s = 0; s < splits->count; s++) {
-        const struct input_split *split = &splits->splits[s];
-        hash = hash_mix(hash ^ split->file);
-        hash = hash_mix(hash ^ split->offset);
-        hash = hash_mix(hash ^ split->length);
-    }
-    return hash;
 }

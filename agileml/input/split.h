@@ -6,8 +6,8 @@
  *             members' headers. Other files are one split.
  *     zstd    frames, found by the table at the end (the seekable format) or by the headers of frames and blocks
  *
- * Small members and frames are joined up to about the size of a plain split. The splits depend on the files' bytes
- * alone, so they are the same in every process. They cover each file without gaps, so a wrong index can't hide bytes:
+ * Small members and frames are joined up to about the size of a plain split. The splits depend only on the files'
+ * bytes, so they are the same in every process. They cover each file without gaps, so a wrong index can't hide bytes:
  * the decoder finds out when a split does not begin and end with members or frames. */
 #ifndef AGILEML_INPUT_SPLIT_H
 #define AGILEML_INPUT_SPLIT_H
@@ -19,26 +19,26 @@
 #include "agileml/input/list.h"
 
 enum {
-    INPUT_SPLIT_MIN = 1 << 18,  /* bytes of a split, but for a file's last */
+    INPUT_SPLIT_MIN = 1 << 18,  /* least bytes of a split, except a file's last */
     INPUT_SPLIT_MAX = 1 << 26,  /* bytes of a plain split */
-    INPUT_SPLITS_OF_FILE = 256, /* a file's size is divided by it for the size of its splits */
-    INPUT_SPLITS_MAX = 1 << 20  /* of an input */
+    INPUT_SPLITS_OF_FILE = 256, /* a split's size is the file's size divided by this, within the limits */
+    INPUT_SPLITS_MAX = 1 << 20  /* splits of an input */
 };
 
 struct input_split {
-    uint32_t file; /* in input_splits.files */
+    uint32_t file; /* index in input_splits.files */
     uint64_t offset;
-    uint64_t length; /* SOURCE_TO_END: the file is not cut, and its size may not be known */
+    uint64_t length; /* SOURCE_TO_END: the file is one split, and its size may not be known */
 };
 
 struct input_file {
-    const char *path; /* the list's */
+    const char *path; /* owned by the list */
     struct source_identity identity;
     enum text_form form;
-    size_t first, count; /* its splits; at least one, also of an empty file */
+    size_t first, count; /* the file's splits; at least one, even for an empty file */
 };
 
-/* Not changed once made: any threads may read it. */
+/* Does not change once made, so any threads may read it. */
 struct input_splits {
     struct input_file *files; /* [file_count], in the list's order */
     size_t file_count;
@@ -46,20 +46,17 @@ struct input_splits {
     size_t count;
 };
 
-/* As the size of splits: files are not cut and not looked into, as they may have any format. Their form is unknown. */
+/* As `size`: files are neither cut nor examined, as they may have any format. Their form is unknown. */
 #define INPUT_SPLIT_WHOLE UINT64_MAX
 
-/* Cuts the list's files. `size` bytes are what a split should have; 0: input_split_size of the file. The list must
- * remain as long as the splits. Returns 0, and input_splits_close must follow; AML_EINPUT (a file can't be read, has a
- * format that is rejected, or an index that does not fit it); AML_ELIMIT (too many splits); AML_ENOMEM. */
+/* Cuts the list's files. `size` is the target size of a split in bytes; 0: input_split_size of the file. The list
+ * must stay valid as long as the splits. Returns 0, and input_splits_close must follow. Returns AML_EINPUT when a
+ * file can't be read, has a rejected format, or has an index that does not match. Returns AML_ELIMIT for too many
+ * splits, or AML_ENOMEM. */
 int input_splits_make(struct input_splits *splits, const struct input_list *list, uint64_t size, struct error *error);
 void input_splits_close(struct input_splits *splits);
 
-/* Returns a hash of where the files are cut, and of their sizes but not of their paths: equal in all processes whose
- * files are alike. */
-uint64_t input_splits_hash(const struct input_splits *splits);
-
-/* Returns the size of the splits of a file of so many bytes: a power of two. */
+/* Returns the size of the splits of a file of `bytes` bytes: a power of two. */
 uint64_t input_split_size(uint64_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* See http.h. libcurl's callbacks name the sockets that it waits for, which go into an epoll set, and its timeout. */
+/* See http.h. libcurl's callbacks report its timeout, and the sockets that it waits for, which go into an epoll set. */
 #include "agileml/net/http.h"
 
 #include "agileml/base/clock.h"

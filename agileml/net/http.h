@@ -37,7 +37,8 @@ struct http_request {
     const void *body;                      /* of POST and PUT; copied, unless it is lent */
     size_t body_size;
     bool body_lent;   /* `body` stays as it is until `done` was called or the call was cancelled */
-    void *room;       /* where the answer's body goes, and stays; NULL: into memory of the call. Has answer_max bytes */
+    void *room;       /* where the answer's body is written: answer_max bytes of the caller's; NULL: into memory of the
+                         call */
     uint32_t stall_s; /* ends the call when less than HTTP_STALL_BYTES a second have moved for so long; 0: never */
     uint32_t timeout_ms; /* for the whole request, from when it is sent; 0: HTTP_TIMEOUT_MS_DEFAULT */
     size_t answer_max;   /* 0: HTTP_ANSWER_MAX_DEFAULT */
@@ -45,7 +46,7 @@ struct http_request {
 
 struct http_answer {
     int status;       /* 200 ...; 0: no complete answer has arrived, and `error` says why */
-    const char *body; /* a 0 byte follows, but in the request's room; lives until `done` returns */
+    const char *body; /* in the call's memory, a 0 byte follows; lives until `done` returns */
     size_t body_size;
     const char *head;            /* the header lines; lives until `done` returns. See http_header */
     int64_t date;                /* the Date header, seconds since 1970; 0: none */

@@ -39,7 +39,7 @@ struct io {
     /* Sets the list of all nodes of the job, in place of the list before. Their processes may send to this process's
      * actors, each under the ids of its own actors. Must be called before connect names an actor of any of them. */
     void (*admit)(struct io *io, const struct wire_node *nodes, size_t count);
-    /* Finds out by a new connection, which is closed at once, whether somebody listens where the actor does. The
+    /* Finds out by a new connection, which is closed at once, whether a process listens where the actor does. The
      * answer is a call of actor.dialed. Does nothing while an attempt for the same actor is under way. NULL: this io
      * can't. */
     void (*dial)(struct io *io, actor_id actor, const char *endpoint);
@@ -54,7 +54,7 @@ struct actor {
     /* A connection with this peer has ended: the peer's process has ended, or the network has failed. Called once for
      * each connection, after the messages that came over it. NULL: not wanted. */
     void (*broken)(void *self, actor_id peer);
-    /* The answer to io.dial, if there is one: somebody listens there, or the peer's machine reports that nobody does.
+    /* The answer to io.dial, if there is one: a process listens there, or the peer's machine reports that none does.
      * `began_us`: when the attempt began. Called after the messages that had arrived by then. */
     void (*dialed)(void *self, actor_id actor, uint64_t began_us, bool listens);
 };

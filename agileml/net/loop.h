@@ -11,21 +11,21 @@
  *
  *   IDLE      no thread runs the loop: it has not begun, or it has ended. Its io is used by one thread, without a lock.
  *   OWNED     the owner, the thread that began the loop, runs it.
- *   ASLEEP    the owner waits for its descriptors, at most until `until_us`. Anybody may borrow the loop.
+ *   ASLEEP    the owner waits for its descriptors, at most until `until_us`. Any thread may borrow the loop.
  *   LENT      a borrower runs the loop. An owner whose descriptors wake it meanwhile waits in loop_resume.
- *   STOPPING  a callback has stopped the loop. The owner ends it, and nobody borrows it any more. If a borrower ran the
- *             callback, it gives back as always: then the owner must be woken.
+ *   STOPPING  a callback has stopped the loop. The owner ends it, and no thread borrows it any more. If a borrower ran
+ *             the callback, the borrower gives the loop back as always, and must wake the owner.
  *
  * The owner may end the loop from OWNED too, when it can't go on.
  *
- * Who runs the loop holds `turn` and has the loop's io to itself. The lock serves nothing else: a turn of the owner
- * costs one locking and one unlocking, and so does a loan. A borrower never waits for the lock.
+ * The thread that runs the loop holds `turn` and has the loop's io to itself. The lock serves nothing else: a turn of
+ * the owner costs one locking and one unlocking, and so does a loan. A borrower never waits for the lock.
  *
  * Loops are borrowed in two places (zmq_io.c):
  *
  *   net_io_lend     a thread that has sent messages to a sleeping actor receives them in its place (lent_for)
- *   net_io_borrow   a thread does something as the actor, and what follows from it; the last thread of a pool that ends
- *                   a command does so (pool.handle_end) */
+ *   net_io_borrow   a thread calls a function as the actor, and runs the loop while messages follow from that. So does
+ *                   the last thread of a pool that ends a command (pool.handle_end) */
 #ifndef AGILEML_NET_LOOP_H
 #define AGILEML_NET_LOOP_H
 
@@ -58,12 +58,12 @@ void loop_end(struct loop *loop);
 
 /* Returns false at once if the owner does not sleep, or another thread has borrowed the loop. */
 bool loop_borrow(struct loop *loop);
-/* To be called after the borrower has woken the owner for whatever it leaves to be done. */
+/* To be called after the borrower has woken the owner, if it leaves work to the owner. */
 void loop_give_back(struct loop *loop);
 /* Whether the sleeping owner would wake too late for this timer; 0: none. */
 bool loop_oversleeps(const struct loop *loop, uint64_t timer_us);
 
-/* ---- Who runs the loop ---- */
+/* ---- The thread that runs the loop ---- */
 
 /* Does nothing in an idle loop. */
 void loop_stop(struct loop *loop);

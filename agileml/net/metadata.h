@@ -30,8 +30,8 @@ struct metadata_answer {
     const char *body; /* METADATA_FOUND: the document, with a 0 byte behind it; else "" */
     size_t size;
     int64_t date; /* the service's clock, seconds since 1970; 0: not in the answer */
-    /* Real seconds left until the event that the document announces, from spotmarket, whose time runs faster (header
-     * X-Proteus-Seconds-Left of spot/instance-action). Below 0: not in the answer, as with EC2. */
+    /* Real seconds left until the event that the document announces. Below 0: not in the answer, as with EC2.
+     * spotmarket, whose time runs faster, sends them (header X-Proteus-Seconds-Left of spot/instance-action). */
     double seconds_left;
 };
 

@@ -17,9 +17,9 @@ enum {
     NET_PEERS_MAX = 1 << 14, /* peers that one net_io connects to */
     NET_WATCHES_MAX = 16,    /* descriptors that one net_io watches */
     NET_IO_THREADS_MAX = 16,
-    NET_HIGH_WATER_DEFAULT = 1024, /* messages queued in each direction of each connection. The protocol has a few
-                                      messages per partition on the way (a clock's flush, its push); what doesn't fit is
-                                      dropped and must be sent again, so this leaves room for hundreds of partitions */
+    NET_HIGH_WATER_DEFAULT = 1024, /* messages queued in each direction of each connection; further ones are dropped and
+                                      must be sent again. The protocol has a few messages per partition on the way, so
+                                      this is enough for hundreds of partitions */
     NET_HIGH_WATER_MAX = 1 << 20
 };
 
@@ -34,7 +34,7 @@ struct net_options {
     int io_threads;            /* ZeroMQ's threads; 0: one, which fills about 10 Gbit/s. See net_io_options.apart */
 };
 
-/* All signals are blocked in the threads it starts. 0, AML_EINPUT (a bad key) or AML_EFAIL. */
+/* Opens the net. Its threads have all signals blocked. 0, AML_EINPUT (a bad key) or AML_EFAIL. */
 int net_open(struct net **net, const struct net_options *options, struct error *error);
 /* The same with the key or token in the file `key_path` in place of options.key; NULL: without one. */
 int net_open_by_file(struct net **net, const char *key_path, struct net_options options, struct error *error);
@@ -62,13 +62,13 @@ struct net_io_options {
     const char *advertise;  /* the HOST or HOST:PORT at which others reach the port of `bind`; NULL: `bind` */
     struct actor actor;     /* `timer` may be NULL if set_timer isn't used */
     int message_high_water; /* 0: NET_HIGH_WATER_DEFAULT */
-    /* An enum message_type; 0: none. While this actor's thread sleeps, the thread of another actor of this process
-     * borrows the loop to receive small messages of this type, after it has sent them. */
+    /* An enum message_type; 0: none. Small messages of this type may be received while this actor's thread sleeps: the
+     * actor of this process that has sent them borrows the loop. */
     unsigned lent_for;
-    /* The io's connections have an I/O thread of their own, beside net_options.io_threads: what other actors of the
-     * process send and receive does not delay them. */
+    /* The io's connections have an I/O thread of their own, beside net_options.io_threads. Traffic of the process's
+     * other actors does not delay them. */
     bool apart;
-    /* Called once per endpoint when a peer that io.connect names refuses the connection. NULL: a warning. */
+    /* Called once for each endpoint whose peer refuses the connection. NULL: a warning. */
     void (*refused)(void *self, const char *endpoint, const char *why);
     /* Called whenever a connection to a peer that io.connect named has come about. May be NULL. */
     void (*connected)(void *self, actor_id peer);
@@ -88,8 +88,8 @@ void net_io_close(struct net_io *io);
 const char *net_io_endpoint(const struct net_io *io);
 struct io *net_io_of(struct net_io *io);
 
-/* Connects as io.connect does, and returns 0, AML_EINPUT (address), AML_ELIMIT or AML_EFAIL, where io.connect warns of
- * an error. An actor of this process needs no connection and gets none. A NULL endpoint forgets the actor.
+/* Connects as io.connect does, but returns 0, AML_EINPUT (address), AML_ELIMIT or AML_EFAIL instead of a warning. An
+ * actor of this process needs no connection and gets none. A NULL endpoint forgets the actor.
  *
  * Messages wait for the first connection, up to the high water mark. Once a peer has disconnected or did not answer,
  * messages to it are dropped until a connection stands again. libzmq tries again until the peer is forgotten. */

@@ -18,7 +18,7 @@ struct caller {
     unsigned roles;    /* enum wire_role */
     unsigned tiers;    /* in which its token lets it join, as in struct net_token_terms */
     uint64_t serial;   /* of its token */
-    bool has_place;    /* is in the job or may join: counts towards the number of nodes that its token allows */
+    bool has_place;    /* is in the job or may join: counts towards the nodes that its token allows */
     uint64_t heard_us; /* when its latest message arrived */
     struct routing routing;
 };
@@ -28,10 +28,10 @@ struct callers {
     uint64_t nodes_version; /* of the list of nodes with which the callers were compared last */
     struct caller *callers; /* ordered by actor */
     size_t count;
-    uint64_t full_serial; /* of the last token for which was reported that all its places are taken */
+    uint64_t full_serial; /* of the last token that was reported to have no place left */
 };
 
-/* A caller that is not in the list of nodes loses its place after so long a silence. */
+/* The silence after which a caller that is not in the list of nodes loses its place. */
 static const uint64_t CALLER_PLACE_US = UINT64_C(10000000);
 
 actor_id routing_actor(const struct routing *routing) {
@@ -100,8 +100,8 @@ static void callers_drop_absent(struct callers *callers) {
     }
 }
 
-/* Makes room for one more caller. When too many are not in the list of nodes, forgets the one of these that was heard
- * longest ago. */
+/* Makes room for one more caller. When too many callers are not in the list of nodes, forgets the one of them that was
+ * heard longest ago. */
 static void callers_make_room(struct callers *callers) {
     size_t others = 0;
     size_t oldest = 0;
@@ -201,7 +201,8 @@ static int caller_identify(const struct callers *callers, const struct routing *
     caller->serial = terms.serial;
     if (listed) { /* perhaps the controller was started again, and the token has expired since */
         caller->roles |= ROLE_NODE;
-        caller->has_place = caller->actor == actor_node(caller->actor); /* one for a process, not for its pulse too */
+        caller->has_place = caller->actor == actor_node(caller->actor); /* a process counts once: its pulse has no place
+                                                                           of its own */
         return 0;
     }
     return genuine ? token_check_time(callers, &terms, key, error)
@@ -225,7 +226,7 @@ static int key_lacks(const struct routing *routing, const char *what, struct err
     return error_set(error, AML_EINPUT, "its --key, a token %s, does not allow %s", title, what);
 }
 
-/* Whether a node may join by its token, as one of this tier. */
+/* Whether a node may join by its token in this tier. */
 static enum caller_verdict callers_judge_register(struct callers *callers, struct caller *caller, unsigned tier,
                                                   struct error *error) {
     if (caller->tiers != 0 && (caller->tiers >> tier & 1) == 0) {

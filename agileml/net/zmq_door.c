@@ -37,7 +37,7 @@ enum {
  * Then it sends READY, or an ERROR, which is shorter. */
 enum { GREETING_BYTES = 64, WELCOME_BYTES = 2 + 168, REFUSAL_BYTES = 14 };
 
-enum { PUBLIC_KEY_BYTES = 32, ZAP_PART_BYTES = 256 };
+enum { PUBLIC_KEY_BYTES = 32, ZAP_PART_BYTES = 256, EVENT_BYTES = 6 };
 
 /* The parts of ZeroMQ's authentication request. */
 enum {
@@ -61,7 +61,7 @@ struct zap_request {
     } part[ZAP_PARTS];
 };
 
-/* A peer whose key is not in the list of nodes. It may be in the next one: lists do not reach all nodes at once. */
+/* A peer whose key is not in the list of nodes, but may be in the next list: lists do not reach all nodes at once. */
 struct asker {
     uint64_t since_us;
     char key[NET_KEY_TEXT];
@@ -84,6 +84,8 @@ struct listener {
 
 struct door {
     struct net *net;
+    net_broken_call *broken;
+    net_warn_call *warn;
     void *zap; /* the socket on which libzmq asks about keys; NULL: there is no key */
     pthread_t thread;
     int wake_fd;
@@ -131,9 +133,9 @@ static void zap_answer(void *socket, const struct zap_request *request, const ch
     zmq_send(socket, "", 0, 0); /* metadata */
 }
 
-/* Answers the request. Returns false, without an answer, while the key may still be in the next list of nodes; `late`
- * ends that. After the answer 300 the peer's libzmq tries again; after 400 it would not. The controller admits every
- * key, and judges callers by their tokens (zmq_callers.c). */
+/* Answers the request. Without `late`, returns false and gives no answer while the key may still come with the next
+ * list of nodes. After the answer 300 the peer's libzmq tries again; after 400 it would not. The controller admits
+ * every key, and judges callers by their tokens (zmq_callers.c). */
 static bool asker_answer(const struct door *door, const struct asker *asker, bool late) {
     bool admitted = door->net->controller || net_key_admitted(door->net, asker->key);
     if (!admitted && !late) {
@@ -232,9 +234,9 @@ static bool knock_address(int descriptor, unsigned char address[DOOR_ADDRESS_BYT
     return peer.ss_family == AF_INET6;
 }
 
-/* Refuses the oldest knocks, of all or with `address` of those from that address, until at most `count_max` of the
- * `count` knocks are left. Forgets knocks that are admitted or gone, which makes room as well. A peer of the job has
- * usually finished its handshake before its knock is the oldest. */
+/* Refuses the oldest knocks until at most `count_max` of `count` are left; with `address`, only knocks from there
+ * count. Forgets knocks that are admitted or gone, which makes room as well. A peer of the job has usually finished its
+ * handshake before its knock is the oldest. */
 static void make_room(struct door *door, const unsigned char *address, unsigned count, unsigned count_max) {
     for (unsigned k = 0; k < door->knock_count && count > count_max;) {
         if (address != NULL && memcmp(door->knocks[k].address, address, DOOR_ADDRESS_BYTES) != 0) {
@@ -262,7 +264,7 @@ static void take_knock(struct door *door, const struct listener *listener, int d
         snprintf(text, sizeof text, "%s: refused a connection: %d descriptors are in use, the rest is kept for files",
                  listener->endpoint, door->descriptor_max);
         shutdown(descriptor, SHUT_RDWR);
-        net_warn(door->net, listener->actor, text);
+        door->warn(door->net, listener->actor, text);
         return;
     }
     knock.inode = status.st_ino;
@@ -290,6 +292,18 @@ static void look_at_knocks(struct door *door) {
 
 /* ---- Listeners ---- */
 
+int monitor_next_event(void *monitor, uint32_t *value) {
+    unsigned char bytes[EVENT_BYTES]; /* 16 bits of event, 32 bits of value; the next part is an address */
+    uint16_t event;
+    if (zmq_recv(monitor, bytes, sizeof bytes, ZMQ_DONTWAIT) != EVENT_BYTES) {
+        return 0;
+    }
+    zmq_recv(monitor, NULL, 0, ZMQ_DONTWAIT);
+    memcpy(&event, bytes, sizeof event);
+    memcpy(value, bytes + sizeof event, sizeof *value);
+    return event;
+}
+
 static void report_refusal(const struct door *door, const struct listener *listener, int event, uint32_t value) {
     const char *why = NULL;
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
@@ -301,7 +315,7 @@ static void report_refusal(const struct door *door, const struct listener *liste
     if (why != NULL) {
         char text[ERROR_TEXT_MAX];
         snprintf(text, sizeof text, "%s: refused a connection with %s", listener->endpoint, why);
-        net_warn(door->net, listener->actor, text);
+        door->warn(door->net, listener->actor, text);
     }
 }
 
@@ -316,7 +330,7 @@ static bool take_events(struct door *door, const struct listener *listener) {
         if (event == ZMQ_EVENT_ACCEPTED) {
             take_knock(door, listener, (int)value);
         } else if (event == ZMQ_EVENT_DISCONNECTED) {
-            net_broken(door->net, listener->actor, (int)value);
+            door->broken(door->net, listener->actor, (int)value);
         } else {
             report_refusal(door, listener, event, value);
         }
@@ -409,11 +423,14 @@ static int raise_descriptor_limit(void) {
     return most - (most / 4 < DOOR_SPARE_DESCRIPTORS ? most / 4 : DOOR_SPARE_DESCRIPTORS);
 }
 
-int door_open(struct door **opened, struct net *net, struct error *error) {
+int door_open(struct door **opened, struct net *net, net_broken_call *broken, net_warn_call *warn,
+              struct error *error) {
     struct door *door = memory_zeroed(1, sizeof *door);
     int linger = 0;
     int result = 0;
     door->net = net;
+    door->broken = broken;
+    door->warn = warn;
     door->descriptor_max = raise_descriptor_limit();
     door->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     void *socket = zmq_socket(net->context, ZMQ_ROUTER); /* libzmq starts its threads with the first socket */

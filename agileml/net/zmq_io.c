@@ -25,11 +25,11 @@ enum {
     SLEEPERS_MAX = 16,          /* actors of this process that are woken together */
     SLEEPERS_MESSAGES = 64,     /* messages for them after which they are woken before the turn's end */
     SLEEPERS_BYTES = 1 << 20,   /* bytes for them after which they are woken before the turn's end */
-    DIALS_MAX = WIRE_NODES_MAX, /* under way; a further one ends the oldest */
-    DIAL_OLD_US = 1000 * 1000,  /* a further one for the same actor ends one that is so old */
-    BROKEN_MAX = 1024,          /* ended connections that the actor was not told of yet */
+    DIALS_MAX = WIRE_NODES_MAX, /* attempts under way; a further attempt ends the oldest */
+    DIAL_OLD_US = 1000 * 1000,  /* an attempt of this age is ended by a further one for the same actor */
+    BROKEN_MAX = 1024,          /* ended connections that are not reported to the actor yet */
     HANDSHAKES_FAILED_MAX = 3   /* failed handshakes in a row that count as a refusal, if no handshake with the peer has
-                                 ever succeeded. A peer that dies during a handshake causes one. */
+                                   ever succeeded. A peer that dies during a handshake causes one failure */
 };
 
 struct watch {
@@ -51,7 +51,7 @@ struct dial {
 
 /* The ends of connections that our listener had accepted. */
 struct net_broken {
-    struct ends ends; /* whose they are */
+    struct ends ends; /* which actors speak over which connections */
     bool due;         /* `reported` may not be empty */
     pthread_mutex_t lock;
     int reported[BROKEN_MAX]; /* under `lock`: descriptors of connections that have ended, by the door */
@@ -69,7 +69,7 @@ struct net_warnings {
     unsigned count;
     char last[ERROR_TEXT_MAX]; /* the latest warning, which is not repeated: a peer may try again and again */
     pthread_mutex_t lock;
-    char requested[ERROR_TEXT_MAX]; /* under `lock`: a warning that the door has requested; "": none */
+    char requested[ERROR_TEXT_MAX]; /* under `lock`: a warning that the door has to give; "": none */
 };
 
 struct net_io {
@@ -79,27 +79,29 @@ struct net_io {
     int epoll;
     struct mailbox mailbox;
     struct source mailbox_source;
-    struct loop loop;    /* the thread that runs it may use what follows, except where a comment says otherwise */
-    bool mailbox_active; /* there may be messages that the mailbox's descriptor does not announce */
-    struct net_sleepers sleepers;     /* woken at each turn's end */
-    struct link *router;              /* NULL: the io does not listen */
+    struct loop loop;             /* the thread that runs the loop may use the fields below, except where a comment says
+                            otherwise */
+    bool mailbox_active;          /* there may be messages that the mailbox's descriptor does not announce */
+    struct net_sleepers sleepers; /* woken at each turn's end */
+    struct link *router;          /* NULL: the io does not listen */
     char endpoint[WIRE_ENDPOINT_MAX]; /* where others reach the router; "": it does not listen */
     struct link **peers;              /* ordered by their actors */
     size_t peer_count;
     struct link **active; /* links that may have messages */
     size_t active_count;
     size_t link_capacity;  /* of `peers`, `active` and `retired` */
-    struct link **retired; /* to be closed at the turn's end, by the owner: it may hold events of theirs */
+    struct link **retired; /* to be closed at the turn's end by the owner, who may still hold events of these links */
     size_t retired_count;
     size_t stopped_count; /* peers whose stopped_us is not 0 */
     struct watch watches[NET_WATCHES_MAX];
-    struct dial *dials; /* DIALS_MAX of them, from the first one on; NULL: there was none */
+    struct dial *dials; /* DIALS_MAX of them, allocated for the first attempt; NULL: none yet */
     bool dials_due;     /* some may be ready */
     struct net_broken broken;
     uint64_t timer_us; /* 0: none */
     uint64_t random_state;
     struct net_warnings warnings;
-    _Atomic uint64_t bytes_sent, bytes_received, dropped; /* written by who runs the loop, read by any thread */
+    _Atomic uint64_t bytes_sent, bytes_received, dropped; /* written by the thread that runs the loop, read by any
+                                                             thread */
 };
 
 static void net_io_warn(struct net_io *io, const char *text) {
@@ -115,11 +117,20 @@ static void net_io_warn(struct net_io *io, const char *text) {
     }
 }
 
-void net_io_warn_later(struct net_io *io, const char *text) {
+static void net_io_warn_later(struct net_io *io, const char *text) {
     pthread_mutex_lock(&io->warnings.lock);
     snprintf(io->warnings.requested, sizeof io->warnings.requested, "%s", text);
     pthread_mutex_unlock(&io->warnings.lock);
     mailbox_raise(&io->mailbox);
+}
+
+void net_warn(struct net *net, actor_id actor, const char *text) {
+    pthread_rwlock_rdlock(&net->directory_lock);
+    struct net_actor *found = net_find(net, actor);
+    if (found != NULL) {
+        net_io_warn_later(found->io, text);
+    }
+    pthread_rwlock_unlock(&net->directory_lock);
 }
 
 static void net_io_warn_requested(struct net_io *io) {
@@ -135,17 +146,26 @@ static void net_io_warn_requested(struct net_io *io) {
 
 /* ---- Connections that end ---- */
 
-void net_io_broken_later(struct net_io *io, int descriptor) {
+static void net_io_broken_later(struct net_io *io, int descriptor) {
     struct net_broken *broken = &io->broken;
     if (io->options.actor.broken == NULL) {
         return;
     }
     pthread_mutex_lock(&broken->lock);
-    if (broken->reported_count < BROKEN_MAX) { /* what is left out shows in the peer's silence */
+    if (broken->reported_count < BROKEN_MAX) { /* a connection left out is noticed by its peer's silence */
         broken->reported[broken->reported_count++] = descriptor;
     }
     pthread_mutex_unlock(&broken->lock);
     mailbox_raise(&io->mailbox);
+}
+
+void net_broken(struct net *net, actor_id actor, int descriptor) {
+    pthread_rwlock_rdlock(&net->directory_lock);
+    struct net_actor *found = net_find(net, actor);
+    if (found != NULL) {
+        net_io_broken_later(found->io, descriptor);
+    }
+    pthread_rwlock_unlock(&net->directory_lock);
 }
 
 static void net_io_tell_broken(struct net_io *io, actor_id actor) {
@@ -154,7 +174,7 @@ static void net_io_tell_broken(struct net_io *io, actor_id actor) {
     }
 }
 
-/* Notes who speaks over the connection that the link's last message has come over. */
+/* Notes which actor speaks over the connection of the link's last message. */
 static void net_io_note_descriptor(struct net_io *io, const struct link *link, actor_id actor) {
     if (link->names_descriptors) {
         net_io_tell_broken(io, ends_note(&io->broken.ends, link->descriptor, actor));
@@ -357,7 +377,7 @@ static struct link *net_io_find(const struct net_io *io, actor_id actor) {
     return place < io->peer_count && io->peers[place]->peer == actor ? io->peers[place] : NULL;
 }
 
-/* Retires a link. It is closed at the turn's end: this may run in a callback of the same link. */
+/* Retires a link, which is closed only at the turn's end, as this may run in a callback of the link. */
 static void net_io_retire(struct net_io *io, struct link *link) {
     size_t place = net_io_place(io, link->peer);
     io->peer_count--;
@@ -458,8 +478,8 @@ static void net_io_refused(struct net_io *io, struct link *link, const char *why
     }
 }
 
-/* What a refusal means whose reason the peer does not tell. Without a key the peer may be no peer at all, or one that
- * requires a key and hung up first. */
+/* Describes a refusal for which the peer gives no reason. Without a key the peer may be no peer at all, or it requires
+ * a key and hung up first. */
 static const char *refusal(const struct net *net) {
     return net->secure ? "the peer refused the handshake: is it the same --key?"
                        : "the peer refused the handshake, or hung up: is the address right, and does the peer expect a "
@@ -557,7 +577,7 @@ static int64_t net_io_send_remote(struct net_io *io, actor_id to, const struct m
         return -1;
     }
     int64_t bytes = link_send(link, to, message);
-    net_io_activate(io, link); /* sending may have swallowed the descriptor's edge */
+    net_io_activate(io, link); /* sending may have consumed the descriptor's edge */
     return bytes;
 }
 
@@ -573,8 +593,19 @@ static void net_io_forget_sleepers(struct net_io *io) {
 
 /* ---- Borrowing a loop (loop.h) ---- */
 
-bool net_io_lend(struct net_io *io) {
+/* Lends the loop to the calling thread (loop.h). That needs a sleeping owner that was not woken for the mailbox's first
+ * message, and the message must be of the type `lent_for` (net_io_options). */
+static bool net_io_lend(struct net_io *io) {
     return io->options.lent_for != 0 && mailbox_unheard(&io->mailbox) == io->options.lent_for && loop_borrow(&io->loop);
+}
+
+/* Borrows the actor's loop, as net_io_lend does, if the actor is in this process. Returns its io, or NULL. */
+static struct net_io *net_borrow(struct net *net, actor_id actor) {
+    pthread_rwlock_rdlock(&net->directory_lock);
+    struct net_actor *found = net_find(net, actor);
+    struct net_io *io = found != NULL && net_io_lend(found->io) ? found->io : NULL;
+    pthread_rwlock_unlock(&net->directory_lock);
+    return io;
 }
 
 /* Gives the loop back to its owner, and wakes the owner if work is left. */
@@ -634,7 +665,7 @@ static size_t payload_bytes(const struct message *message) {
     return bytes;
 }
 
-/* Notes that a message of so many bytes was delivered to `actor`, who is woken at the turn's end at the latest. */
+/* Notes that a message of so many bytes was delivered to `actor`, which is woken at the turn's end at the latest. */
 static void net_io_delivered(struct net_io *io, actor_id actor, size_t bytes) {
     unsigned s = 0;
     while (s < io->sleepers.count && io->sleepers.actors[s] != actor) {
@@ -657,7 +688,7 @@ static void net_io_send(struct io *base, actor_id to, struct message *message) {
     enum net_delivery delivery = net_deliver(io->net, to, io->options.self, message);
     if (delivery == NET_DELIVERED) {
         net_io_delivered(io, to, payload);
-        message->frame_count = 0; /* the frames have gone with it */
+        message->frame_count = 0; /* the frames have gone with the message */
         return;
     }
     int64_t bytes = delivery == NET_NOT_HERE ? net_io_send_remote(io, to, message) : -1;
@@ -678,7 +709,11 @@ static void net_io_connect_or_warn(struct io *base, actor_id actor, const char *
 }
 
 static void net_io_admit(struct io *base, const struct wire_node *nodes, size_t count) {
-    net_admit(((struct net_io *)base)->net, nodes, count);
+    struct net *net = ((struct net_io *)base)->net;
+    if (net->secure) {
+        net_set_nodes(net, nodes, count);
+        door_admit(net->door);
+    }
 }
 
 /* ---- The loop ---- */
@@ -730,7 +765,7 @@ static bool net_io_take_messages(struct net_io *io, struct link *link) {
 }
 
 static void net_io_take_active(struct net_io *io) {
-    /* Downwards: links that become active meanwhile wait for the next turn. */
+    /* Backwards: links that become active meanwhile wait for the next turn. */
     for (size_t i = io->active_count; i-- > 0 && !loop_is_stopping(&io->loop);) {
         struct link *link = io->active[i];
         link->active = false;

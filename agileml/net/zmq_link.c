@@ -36,8 +36,7 @@ enum {
     LINK_KEEPALIVE_IDLE_S = 10,
     LINK_KEEPALIVE_STEP_S = 5,
     LINK_KEEPALIVE_STEPS = 2,
-    LINK_BACKLOG = 1024, /* the nodes of a whole job connect at once */
-    LINK_EVENT_BYTES = 6
+    LINK_BACKLOG = 1024 /* the nodes of a whole job connect at once */
 };
 
 /* ---- Life cycle ---- */
@@ -219,18 +218,6 @@ int link_descriptor(void *socket) {
     size_t size = sizeof fd;
     zmq_getsockopt(socket, ZMQ_FD, &fd, &size);
     return fd;
-}
-
-int monitor_next_event(void *monitor, uint32_t *value) {
-    unsigned char bytes[LINK_EVENT_BYTES]; /* 16 bits of event, 32 bits of value; the next part is an address */
-    uint16_t event;
-    if (zmq_recv(monitor, bytes, sizeof bytes, ZMQ_DONTWAIT) != LINK_EVENT_BYTES) {
-        return 0;
-    }
-    zmq_recv(monitor, NULL, 0, ZMQ_DONTWAIT);
-    memcpy(&event, bytes, sizeof event);
-    memcpy(value, bytes + sizeof event, sizeof *value);
-    return event;
 }
 
 /* ---- Sending ---- */

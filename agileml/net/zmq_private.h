@@ -16,7 +16,7 @@ enum {
     NET_HANDSHAKE_MS = 2000     /* a peer whose handshake takes longer is disconnected */
 };
 
-/* ---- zmq.c: what the actors of one process share ---- */
+/* ---- zmq_directory.c ---- */
 
 /* An actor of this process: an entry of the directory. */
 struct net_actor {
@@ -27,7 +27,7 @@ struct net_actor {
 
 struct net {
     void *context;
-    int io_threads;     /* beside the one of ios that are apart */
+    int io_threads;     /* ZeroMQ's threads, without the thread for ios that are apart */
     bool secure;        /* has a key */
     bool insecure;      /* may use addresses other than loopback without a key */
     struct net_key key; /* the job's, or a token */
@@ -59,24 +59,11 @@ enum net_delivery { NET_DELIVERED, NET_FULL, NET_NOT_HERE };
 enum net_delivery net_deliver(struct net *net, actor_id to, actor_id from, const struct message *message);
 /* Wakes the actor, if it is in this process, for the messages that were delivered to it. */
 void net_wake(struct net *net, actor_id actor);
-/* Borrows the actor's loop, as net_io_lend does. Returns its io, or NULL. */
-struct net_io *net_borrow(struct net *net, actor_id actor);
-/* Tells the actor, if it is in this process, that the connection with this descriptor, which its listener had accepted,
- * has ended. */
-void net_broken(struct net *net, actor_id actor, int descriptor);
-/* Has the actor, if it is in this process, report a warning in its own thread (net_io_options.warning). */
-void net_warn(struct net *net, actor_id actor, const char *text);
+/* The actor's entry; NULL: the actor is in another process. The caller holds directory_lock. */
+struct net_actor *net_find(struct net *net, actor_id actor);
 
-/* ---- zmq_io.c: for net_borrow, net_broken and net_warn, which keep the io from being closed meanwhile ---- */
-
-/* Lends the loop to the calling thread (loop.h) if the owner sleeps, and the first message of the mailbox, for which
- * the owner has not been woken, is of the type `lent_for` (net_io_options). */
-bool net_io_lend(struct net_io *io);
-void net_io_warn_later(struct net_io *io, const char *text);
-void net_io_broken_later(struct net_io *io, int descriptor);
-
-/* See io.admit. */
-void net_admit(struct net *net, const struct wire_node *nodes, size_t count);
+/* Takes the list of the job's nodes with their keys. Only in a process with a key. */
+void net_set_nodes(struct net *net, const struct wire_node *nodes, size_t count);
 /* Copies the key of the actor's node into `key`. Returns false if the list has no such node; `key` is then the
  * controller's. */
 bool net_key_of(struct net *net, actor_id actor, char key[NET_KEY_TEXT]);
@@ -95,8 +82,14 @@ enum {
                   ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
 };
 
+/* Reports to an actor of this process that a connection has ended: one that its listener had accepted, with this
+ * descriptor. Does nothing if the actor is in another process. */
+typedef void net_broken_call(struct net *net, actor_id actor, int descriptor);
+/* Has the actor, if it is in this process, report a warning in its own thread (net_io_options.warning). */
+typedef void net_warn_call(struct net *net, actor_id actor, const char *text);
+
 /* Starts the door's thread. Returns 0 or AML_EFAIL. */
-int door_open(struct door **door, struct net *net, struct error *error);
+int door_open(struct door **door, struct net *net, net_broken_call *broken, net_warn_call *warn, struct error *error);
 /* To be called after every listener is closed. NULL is allowed. */
 void door_close(struct door *door);
 /* Has the thread look again at handshakes that wait for a new list of nodes. Called when the list has changed. */
@@ -104,6 +97,9 @@ void door_admit(struct door *door);
 /* Takes over the monitor of this actor's listener, which reports DOOR_EVENTS. The door closes the monitor when the
  * listener's socket is no longer monitored. */
 void door_watch(struct door *door, void *monitor, actor_id actor, const char *endpoint);
+
+/* Returns a monitor's next event, a ZMQ_EVENT_..., and sets *value; 0: no event is left. */
+int monitor_next_event(void *monitor, uint32_t *value);
 
 /* ---- zmq_callers.c ---- */
 
@@ -132,7 +128,7 @@ void callers_close(struct callers *callers);
 enum caller_verdict {
     CALLER_MAY,
     CALLER_MAY_NOT, /* `error` says why, for the caller too */
-    CALLER_IGNORED  /* the caller is not told. `error` has a warning for this process; empty: reported before */
+    CALLER_IGNORED  /* the caller gets no answer. `error` has a warning for this process; empty: reported before */
 };
 /* Judges whether the process with this public key may send the message under this name. Remembers the caller if the
  * name and the key belong together. */
@@ -142,9 +138,6 @@ enum caller_verdict callers_judge(struct callers *callers, const struct routing 
 const struct routing *callers_find(const struct callers *callers, actor_id actor);
 
 /* ---- zmq_link.c ---- */
-
-/* Returns a monitor's next event, a ZMQ_EVENT_..., and sets *value; 0: no event is left. */
-int monitor_next_event(void *monitor, uint32_t *value);
 
 /* What an epoll event's data points to. */
 struct source {
@@ -202,5 +195,10 @@ enum link_result { LINK_RECEIVED, LINK_EMPTY, LINK_BAD };
  * malformed, or its sender may not send it. `error` has the reason, or is empty if that was reported before. */
 enum link_result link_receive(struct link *link, actor_id *from, struct message *message, uint64_t *bytes,
                               struct error *error);
+
+/* ---- zmq_io.c: what the door calls ---- */
+
+net_broken_call net_broken;
+net_warn_call net_warn;
 
 #endif

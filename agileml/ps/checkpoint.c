@@ -32,7 +32,7 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* Fills in all but the checksum and the tables' counts of rows. */
+/* Fills in everything except the checksum and the tables' counts of rows. */
 static void front_describe(struct checkpoint_front *front, const struct partition *partition, uint64_t clock) {
     const struct job *job = partition->job;
     memset(front, 0, sizeof *front);
@@ -70,7 +70,7 @@ static int writer_put(struct checkpoint_writer *writer, const void *bytes, size_
     return storage_write(writer->file, bytes, size, error);
 }
 
-/* Writes the block's first `size` bytes, behind their checksum. */
+/* Writes the checksum of the block's first `size` bytes, then these bytes. */
 static int writer_put_block(struct checkpoint_writer *writer, size_t size, struct error *error) {
     uint32_t checksum = (uint32_t)crc32_z(checkpoint_block_seed(writer->head, ++writer->blocks), writer->block, size);
     int code = writer_put(writer, &checksum, sizeof checksum, error);
@@ -177,7 +177,7 @@ static int reader_get(struct checkpoint_reader *reader, void *bytes, size_t size
     return code;
 }
 
-/* Sets the error for a number in the file, at byte `at`, that is not the expected one. */
+/* Sets the error for a number at byte `at` of the file that differs from the expected number. */
 static int reader_differs(const struct checkpoint_reader *reader, size_t at, const char *what, uint64_t expected,
                           uint64_t found, struct error *error) {
     return error_set(error, AML_EINPUT, "%s: byte %zu: expected %s %llu, found %llu", reader->path, at, what,
@@ -284,7 +284,7 @@ static int reader_check_size(const struct checkpoint_reader *reader, const struc
     return 0;
 }
 
-/* Copies the rows of a block, whose checksum is right, into the table. `at` is the byte of its first key. */
+/* Copies the rows of a checked block into the table. `at` is the byte of its first key in the file. */
 static int reader_take_rows(const struct checkpoint_reader *reader, struct table *table, uint64_t rows, uint64_t at,
                             struct error *error) {
     const size_t row_bytes = table->spec->row_bytes;

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Plain loops over restrict pointers, once for each type: the compiler vectorises them. This file is compiled without
- * errno in mathematics, as sqrt would set it, element by element. Numbers are of the table's type, so that vectors of
- * floats stay such. The sums and the parameters are read only.
+/* Plain loops over restrict pointers, once for each type, which the compiler vectorises. This file is compiled with
+ * -fno-math-errno, as a sqrt that sets errno prevents vectorising. All numbers have the table's type, so that floats
+ * are not converted to doubles.
  *
- * A mean that only decays becomes 0 where it would become subnormal. It would stay subnormal for ever, as 0.9 times the
- * smallest number is rounded to that number, and arithmetic with subnormal numbers is many times slower. */
+ * A mean that only decays is set to 0 where it would become subnormal. Otherwise it would stay subnormal for ever, as
+ * 0.9 times the smallest number is rounded to that number. Arithmetic with subnormal numbers is many times slower. */
 #define OPTIMIZERS(name, type, smallest, root, absolute, sign_of)                                                      \
     static void momentum_##name(const struct aml_step *step, const struct aml_momentum *parameters) {                  \
         type *restrict w = step->row;                                                                                  \

@@ -14,7 +14,7 @@ static struct partition *partition_new(const struct job *job, uint32_t id) {
     return partition;
 }
 
-/* Makes each table and that of its states partners. */
+/* Makes each table with optimizer states and the table of these states partners. */
 static void pair_tables(struct partition *partition) {
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         unsigned state = partition->job->tables[t].state;
@@ -105,6 +105,24 @@ static void points_forget(struct partition *partition, unsigned first, unsigned 
             (partition->point_count - first) * sizeof *partition->points);
 }
 
+void partition_unsubscribe(struct partition *partition, bool (*keep)(void *context, actor_id subscriber),
+                           void *context) {
+    unsigned kept = 0;
+    index_map_close(&partition->subscription_index);
+    for (unsigned s = 0; s < partition->subscription_count; s++) {
+        struct subscription *subscription = &partition->subscriptions[s];
+        if (keep != NULL && keep(context, subscription->subscriber)) {
+            index_map_add(&partition->subscription_index, subscription->subscriber, kept);
+            partition->subscriptions[kept++] = *subscription;
+            continue;
+        }
+        for (unsigned t = 0; t < partition->job->table_count; t++) {
+            free(subscription->lists[t].slots);
+        }
+    }
+    partition->subscription_count = kept;
+}
+
 void partition_close(struct partition *partition) {
     if (partition == NULL) {
         return;
@@ -160,7 +178,7 @@ static bool origin_expected(const struct origin *origin, uint64_t clock) {
     return false;
 }
 
-/* Assignments of different shards often cover the same clocks, and follow one another. */
+/* Adds clocks in which the origin is expected. Assignments often overlap or follow one another: merges their ranges. */
 static void origin_add_range(struct origin *origin, uint64_t from, uint64_t until) {
     for (unsigned r = 0; r < origin->range_count; r++) {
         struct clock_range *range = &origin->ranges[r];
@@ -237,13 +255,13 @@ static struct pending **ring_entry(const struct partition *partition, uint64_t c
     return &partition->ring[clock % partition_ahead(partition->job)];
 }
 
-/* What has arrived of `clock`; NULL: nothing. */
+/* Returns what has arrived of `clock`; NULL: nothing. */
 static struct pending *partition_pending(const struct partition *partition, uint64_t clock) {
     struct pending *pending = *ring_entry(partition, clock);
     return pending != NULL && pending->clock == clock ? pending : NULL;
 }
 
-/* Keeps the memory for another clock. */
+/* Empties the entry and keeps its memory for another clock. */
 static void pending_release(struct partition *partition, struct pending **entry) {
     struct pending *pending = *entry;
     for (unsigned t = 0; t < partition->job->table_count; t++) {
@@ -263,7 +281,7 @@ static struct pending *pending_open(struct partition *partition, uint64_t clock)
         return *entry;
     }
     if (*entry != NULL) {
-        pending_release(partition, entry); /* of an older clock, which has come by updates meanwhile */
+        pending_release(partition, entry); /* of an older clock, which updates have brought meanwhile */
     }
     if (partition->spare_count > 0) {
         *entry = partition->spare[--partition->spare_count];
@@ -276,7 +294,7 @@ static struct pending *pending_open(struct partition *partition, uint64_t clock)
     return *entry;
 }
 
-/* Adds a contribution to the sums: rows that are new there are copied, the others added. */
+/* Adds a contribution to the sums. Copies rows that have no sum yet, adds the others. */
 static int pending_sum(struct pending_table *pending, const struct table *table, const struct contribution *one) {
     const struct table_spec *spec = table->spec;
     const uint32_t *slots = one->slots;
@@ -336,14 +354,14 @@ static int pending_take(struct pending_table *pending, const struct table *table
     return result;
 }
 
-static const uint32_t SLOT_NEW = UINT32_MAX; /* of a row that is not there yet: no slot, by TABLE_SLOTS_MAX */
+static const uint32_t SLOT_NEW = UINT32_MAX; /* a row that does not exist yet; above TABLE_SLOTS_MAX */
 
 static void wrong_key(const struct table *table, uint64_t key, struct error *error) {
     error_set(error, AML_EPROTOCOL, "table %s: key %llu is not a row of partition %u", table->spec->name,
               (unsigned long long)key, table->partition);
 }
 
-/* Finds the slots of a dense table's rows, which follow from the keys. False: a key is not of this partition. */
+/* Computes the slots of a dense table's rows. Returns false when a key is not of this partition. */
 static bool view_find_dense(const struct table *table, const struct rows_view *view, uint32_t *slots,
                             struct error *error) {
     for (uint32_t i = 0; i < view->count; i++) {
@@ -357,8 +375,9 @@ static bool view_find_dense(const struct table *table, const struct rows_view *v
     return true;
 }
 
-/* Finds the slots of a sparse table's rows. Whoever sends rows of a subscription does so in its order, so the next key
- * is usually further on in `list`, which is quicker to see than to look up; NULL when there is none. */
+/* Finds the slots of a sparse table's rows; SLOT_NEW for a row that does not exist. Returns false when a key is not of
+ * this partition. `list` has the rows to which the sender is subscribed, or is NULL. A worker sends its rows in the
+ * order of its subscription, so the next key is usually found soon in `list`, without a look-up. */
 static bool view_find_sparse(const struct table *table, const struct rows_view *view, const struct slot_list *list,
                              uint32_t *slots, struct error *error) {
     uint32_t listed = list != NULL ? list->count : 0;
@@ -381,7 +400,8 @@ static bool view_find_sparse(const struct table *table, const struct rows_view *
     return true;
 }
 
-/* Slots of a view's keys, or SLOT_NEW. NULL when a key is not of this partition. `list`: see view_find_sparse. */
+/* Returns the slots of a view's keys, or SLOT_NEW; the caller frees them. NULL when a key is not of this partition.
+ * `list`: see view_find_sparse. */
 static uint32_t *view_find(const struct table *table, const struct rows_view *view, const struct slot_list *list,
                            struct error *error) {
     uint32_t *slots = memory_resized(NULL, view->count, sizeof *slots);
@@ -394,7 +414,7 @@ static uint32_t *view_find(const struct table *table, const struct rows_view *vi
     return slots;
 }
 
-/* Makes the rows that view_find has not found. */
+/* Makes the rows for which view_find has set SLOT_NEW. */
 static int view_make(struct table *table, const struct rows_view *view, uint32_t *slots, struct error *error) {
     for (uint32_t i = 0; i < view->count; i++) {
         int64_t slot = slots[i] != SLOT_NEW ? slots[i] : table_slot(table, view->keys[i]);
@@ -416,7 +436,7 @@ uint32_t *partition_view_slots(struct table *table, const struct rows_view *view
     return slots;
 }
 
-/* In a checked job: an error when a row is put twice in one clock. */
+/* In a checked job, returns an error when a row is put twice in one clock. */
 static int check_put(const struct partition *partition, unsigned t, const struct pending *pending_clock,
                      const struct contribution *new, struct error *error) {
     const struct table *table = &partition->tables[t];
@@ -430,7 +450,7 @@ static int check_put(const struct partition *partition, unsigned t, const struct
             put[pending->waiting[w].slots[i]] = 1;
         }
     }
-    uint32_t twice = 0; /* the first of `new` that was put already */
+    uint32_t twice = 0; /* index in `new` of the first row that was put already */
     while (twice < new->count && put[new->slots[twice]] == 0) {
         twice++;
     }
@@ -451,8 +471,8 @@ static void slots_free(struct contribution *contributions, unsigned count) {
     }
 }
 
-/* Makes contributions of a flush's rows. First it looks at all rows, then it makes those that are new, so that a flush
- * with a bad row leaves nothing behind. On error the caller frees the slots all the same. */
+/* Makes contributions from a flush's rows. Checks all rows before it makes new ones, so that a flush with a bad row
+ * leaves nothing behind. The caller frees the slots, also after an error. */
 static int flush_contributions(struct partition *partition, unsigned origin, uint64_t clock,
                                const struct rows_view *views, unsigned view_count, struct contribution *new,
                                struct error *error) {
@@ -485,12 +505,12 @@ struct flush {
     bool more;
 };
 
-/* Whether a flush counts: a flush_result. */
+/* Returns whether a flush counts, as a flush_result. */
 static int flush_counts(const struct partition *partition, const struct flush *flush) {
     const struct pending *pending = partition_pending(partition, flush->clock);
     uint64_t reached = partition_reached(partition);
     unsigned delivered = 0;
-    uint32_t pieces = 0; /* that have arrived of flushes that are not delivered */
+    uint32_t pieces = 0; /* that have arrived of incomplete flushes */
     for (unsigned o = 0; o < flush->origin_count; o++) {
         int found = partition_origin(partition, flush->origins[o]);
         if (found < 0 || !origin_expected(&partition->origins[found], flush->clock)) {
@@ -514,7 +534,7 @@ static int flush_counts(const struct partition *partition, const struct flush *f
                                    : FLUSH_TAKEN;
 }
 
-/* Notes that the origins have delivered the clock, or one of them a piece. */
+/* Notes that the origins have delivered the clock, or that one origin has delivered a piece. */
 static void pending_deliver(const struct partition *partition, struct pending *pending, const struct flush *flush) {
     for (unsigned o = 0; o < flush->origin_count; o++) {
         unsigned origin = (unsigned)partition_origin(partition, flush->origins[o]);
@@ -558,16 +578,11 @@ static int take_flush(struct partition *partition, const struct flush *flush, co
     return counts;
 }
 
-int partition_flush_piece(struct partition *partition, actor_id origin, uint64_t clock, uint32_t piece, bool more,
-                          const struct rows_view *views, unsigned view_count, struct error *error) {
+int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, uint32_t piece, bool more,
+                    const struct rows_view *views, unsigned view_count, struct error *error) {
     return take_flush(
         partition, &(struct flush){.origins = &origin, .origin_count = 1, .clock = clock, .piece = piece, .more = more},
         views, view_count, error);
-}
-
-int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct rows_view *views,
-                    unsigned view_count, struct error *error) {
-    return partition_flush_piece(partition, origin, clock, 0, false, views, view_count, error);
 }
 
 int partition_flush_sum(struct partition *partition, const actor_id *origins, unsigned origin_count, uint64_t clock,
@@ -601,12 +616,13 @@ uint64_t partition_received(struct partition *partition, actor_id actor) {
 
 /* ---- Rows of a clock into the tables ---- */
 
-/* The latest clock that rows may have to go back to; 0: nothing is kept. */
+/* Returns the last commit point; 0: nothing is kept. */
 static uint64_t last_point(const struct partition *partition) {
     return partition->point_count > 0 ? partition->points[partition->point_count - 1].clock : 0;
 }
 
-/* Saves the present values of rows, to go back to `point`: of those that it has not saved yet, or of `all`. */
+/* Saves the present values of rows, to go back to `point`: those of rows that have not changed since `point`, or of
+ * `all` rows. */
 static void rows_save(const struct partition *partition, struct commit_point *point, unsigned t, const uint32_t *slots,
                       uint32_t count, bool all) {
     const struct table *table = &partition->tables[t];
@@ -635,8 +651,8 @@ static void rows_save(const struct partition *partition, struct commit_point *po
     point->saved[point->saved_count++] = saved;
 }
 
-/* Saves rows of an add table before they change. A row's clock tells whether its value was saved since the point, but
- * not if deltas were kept since: then all the rows are saved. */
+/* Saves rows of an add table before they change. A row that has changed since the commit point was saved then, unless
+ * only its delta was kept. So if the point has any deltas of the table, all rows are saved. */
 static void rows_keep(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count) {
     if (partition->point_count > 0) {
         struct commit_point *point = &partition->points[partition->point_count - 1];
@@ -648,7 +664,7 @@ static void rows_keep(struct partition *partition, unsigned t, const uint32_t *s
     }
 }
 
-/* Puts packed rows into the table. */
+/* Copies packed rows into the table. */
 static void table_put(const struct table *table, const uint32_t *slots, uint32_t count, const unsigned char *values) {
     const size_t row_bytes = table->spec->row_bytes;
     for (uint32_t i = 0; i < count;) {
@@ -658,7 +674,7 @@ static void table_put(const struct table *table, const uint32_t *slots, uint32_t
     }
 }
 
-/* Before rows change: keeps, beside each row, what the rounding of pushes has left out of it. */
+/* Before rows change, keeps the rounding errors of their pushes. */
 static void table_feed(const struct table *table, uint32_t slot, uint32_t rows) {
     const struct rows_codec *codec = rows_codec(table->shape.pushed);
     if (codec->feed != NULL) {
@@ -678,7 +694,7 @@ static void table_add(const struct table *table, const struct contribution *one)
     }
 }
 
-/* Takes deltas that were added away again. */
+/* Subtracts deltas that were added. */
 static void table_undo(const struct table *table, const struct saved_rows *saved) {
     const struct rows_codec *codec = rows_codec(saved->encoding);
     const unsigned char *delta = saved->deltas->data;
@@ -687,7 +703,7 @@ static void table_undo(const struct table *table, const struct saved_rows *saved
     }
 }
 
-/* Adds rows of `sums`, which stand there by slot, to the table. */
+/* Adds sums to the table. `sums` is indexed by slot. */
 static void table_add_sums(const struct table *table, const uint32_t *slots, uint32_t count,
                            const unsigned char *sums) {
     const struct rows_codec *codec = rows_codec(WIRE_FULL);
@@ -699,7 +715,7 @@ static void table_add_sums(const struct table *table, const uint32_t *slots, uin
     }
 }
 
-/* Has the optimizer step rows with slots from `slot` on, whose sums lie one behind the other. */
+/* Lets the optimizer step the `rows` rows from `slot` on; their sums follow each other in `sums`. */
 static void table_step(struct steps *steps, uint32_t slot, uint32_t rows, const unsigned char *sums) {
     table_feed(steps->table, slot, rows);
     steps_add(steps, slot, rows, sums);
@@ -716,7 +732,7 @@ static void table_stamp(struct table *table, const uint32_t *slots, uint32_t cou
     }
 }
 
-/* The commit point before `clock`; NULL when nobody goes back behind that clock. */
+/* Returns the last commit point before `clock`; NULL: none is kept. */
 static struct commit_point *point_before(struct partition *partition, uint64_t clock) {
     unsigned p = partition->point_count;
     while (p > 0 && partition->points[p - 1].clock >= clock) {
@@ -764,8 +780,8 @@ static bool same_rows(const struct contribution *one, const struct contribution 
     return one->count == other->count && memcmp(one->slots, other->slots, one->count * sizeof *one->slots) == 0;
 }
 
-/* Takes over a put: it replaces an earlier one of the same rows that nobody goes back to, or waits beside them. Where
- * the table's rows are in a file, as there is no memory for them, it is copied there at once. */
+/* Takes over a put. The put replaces an earlier put of the same rows after the last commit point; otherwise it is
+ * added. If the table's rows are in a file, because memory is short, the put is copied there at once. */
 static void late_put(struct partition *partition, unsigned t, const struct contribution *put) {
     struct late_puts *late = &partition->late[t];
     uint64_t point = last_point(partition);
@@ -788,8 +804,8 @@ static void late_put(struct partition *partition, unsigned t, const struct contr
     }
 }
 
-/* Drops puts up to `clock` that a later put up to `clock` replaces. Puts up to `since` were compared with each other
- * before. */
+/* Drops puts up to `clock` that a later put up to `clock` replaces. Puts up to `since` have been compared with each
+ * other before. */
 static void late_compact(struct late_puts *late, uint64_t since, uint64_t clock) {
     for (unsigned c = 0; c < late->count && late->list[c].clock <= clock; c++) {
         for (unsigned e = 0; e < c && late->list[c].clock > since; e++) {
@@ -802,15 +818,15 @@ static void late_compact(struct late_puts *late, uint64_t since, uint64_t clock)
     }
 }
 
-/* Whether to keep the deltas, to go back, instead of the old values: if they can be subtracted exactly and are much
- * smaller than the rows. Otherwise the deltas of many clocks would take more memory than the values. */
+/* Whether to keep the deltas instead of the old values, to go back. They must be exactly subtractable, and much smaller
+ * than the rows: otherwise the deltas of many clocks would take more memory than the values. */
 static bool deltas_kept(const struct partition *partition, const struct table *table, const struct contribution *one) {
     return partition->point_count > 0 && one->writer != 0 && !table_stepped(table->spec) &&
            rows_codec(one->encoding)->subtract != NULL &&
            one->values->size <= (size_t)one->count * table->shape.row_bytes / PARTITION_SPARSE_KEPT;
 }
 
-/* Before a clock's steps: old rows and states are kept, new clocks set. */
+/* Before a clock's steps, keeps the old rows and states, and sets their clocks. */
 static void prepare_steps(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count,
                           uint64_t clock) {
     const unsigned both[] = {t, partition->job->tables[t].state};
@@ -820,7 +836,7 @@ static void prepare_steps(struct partition *partition, unsigned t, const uint32_
     }
 }
 
-/* The steps of a clock in which a single flush has rows of the table. Takes over the contribution. */
+/* Makes the steps of a clock in which only one flush has rows of the table. Takes over the contribution. */
 static void contribution_step(struct partition *partition, unsigned t, struct contribution *one) {
     const struct table *table = &partition->tables[t];
     const struct rows_codec *codec = rows_codec(one->encoding);
@@ -845,7 +861,7 @@ static void contribution_step(struct partition *partition, unsigned t, struct co
     contribution_close(one);
 }
 
-/* The steps of a clock whose rows' sums stand in `sums` by slot. */
+/* Makes the steps of a clock. `sums` is indexed by slot. */
 static void sums_step(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count,
                       const unsigned char *sums, uint64_t clock) {
     const struct table *table = &partition->tables[t];
@@ -860,7 +876,7 @@ static void sums_step(struct partition *partition, unsigned t, const uint32_t *s
     steps_close(&steps);
 }
 
-/* Takes over a contribution. */
+/* Applies a contribution to the table and takes it over. */
 static void contribution_apply(struct partition *partition, unsigned t, struct contribution *one) {
     struct table *table = &partition->tables[t];
     if (table_stepped(table->spec) && one->writer != 0) {
@@ -985,7 +1001,8 @@ unsigned partition_restore_points(const struct partition *partition, uint64_t **
     return count;
 }
 
-/* Rows that changed after `clock` are as they were then; when that was exactly, and who wrote them, is not known. */
+/* Limits the rows' clocks to `clock`, to which the rows go back. When such a row last changed before `clock`, and its
+ * writer, are not known. */
 static void table_clamp(const struct table *table, uint64_t clock) {
     uint32_t *clocks = table_clocks(table);
     uint32_t *writers = table_writers(table);
@@ -999,7 +1016,7 @@ static void table_clamp(const struct table *table, uint64_t clock) {
     }
 }
 
-/* Back to points[to]. */
+/* Goes back to points[to]. */
 static void partition_undo(struct partition *partition, unsigned to) {
     uint64_t clock = partition->points[to].clock;
     for (unsigned t = 0; t < partition->job->table_count; t++) {
@@ -1007,7 +1024,7 @@ static void partition_undo(struct partition *partition, unsigned to) {
         while (late->count > 0 && late->list[late->count - 1].clock > clock) {
             late_remove(late, late->count - 1);
         }
-        late->settled = clock; /* the clamped clocks do not tell which put a row is from */
+        late->settled = clock; /* after table_clamp, clocks do not show a row's put */
         table_clamp(&partition->tables[t], clock);
     }
     for (unsigned p = partition->point_count; p-- > to;) {

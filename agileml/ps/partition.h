@@ -1,9 +1,10 @@
-/* One partition: the state of a fixed subset of the rows at one clock, what has arrived of the next clocks
- * (docs/design.md, "State lives at clock boundaries"), and what it takes to go back to an earlier clock or to follow
- * another replica (docs/design.md, "Commit points"). Pure state, no messages sent: server.h speaks for it.
+/* One replica of a partition: the state of a fixed subset of the rows at one clock, and the flushes that have arrived
+ * of the next clocks (docs/design.md, "State lives at clock boundaries"). Also keeps what is needed to go back to an
+ * earlier clock and to follow another replica (docs/design.md, "Commit points"). Pure state; server.h sends and
+ * receives its messages.
  *
  *   partition = clock, rows exactly as of that clock, pending[clock+1 ..]
- *               commit points behind it that it can go back to, updates ahead of it that it holds
+ *               commit points before that clock to go back to, held updates after it
  *
  * One thread uses a partition. */
 #ifndef AGILEML_PS_PARTITION_H
@@ -11,57 +12,57 @@
 
 #include "agileml/ps/table.h"
 
-/* Rows of one table at one clock, kept as they arrived. */
+/* Rows of one table from one flush or update, kept as they arrived. */
 struct contribution {
-    struct buffer *values;       /* `count` rows, one behind the other; one reference held */
+    struct buffer *values;       /* `count` rows without gaps; one reference held */
     enum wire_encoding encoding; /* of `values` */
     uint32_t *slots;             /* count, owned */
     uint32_t count;
-    uint32_t writer; /* 1 + index of the origin in partition.origins; 0: an update brought it */
+    uint32_t writer; /* 1 + index of the origin in partition.origins; 0: from an update */
     uint64_t clock;
 };
 
-/* The deltas of one clock for one table. A single add contribution waits as it came, without a copy; when a
- * second arrives both are summed. Put contributions touch different rows, so all wait as they came. */
+/* What has arrived of one clock for one table. A single add contribution waits as it came, without a copy. When a
+ * second one arrives, both are summed. Put contributions touch different rows, so all of them wait as they came. */
 struct pending_table {
     struct contribution *waiting;
     unsigned waiting_count;
     struct arena sums;  /* packed rows by slot; valid where marked */
     struct arena marks; /* a byte per slot */
-    struct arena slots; /* uint32_t each: the marked slots in order of arrival */
-    uint32_t summed;    /* how many */
+    struct arena slots; /* uint32_t each: the marked slots, in order of arrival */
+    uint32_t summed;    /* number of marked slots */
 };
 
-/* Puts that count as applied, but whose values are not in the table yet: they stand in the flushes that brought
- * them. They are copied when the table is read (partition_settle). A worker that puts the same rows again in each
- * iteration only replaces its last flush, once no recovery can restore that, so most values are never copied. There
- * are at most as many rows as the table has, for each commit point that is kept. Where the rows are in a file, puts
- * are copied at once. */
+/* Puts that count as applied, but whose values are still in the frames of their flushes, not in the table.
+ * partition_settle copies them when the table is read. When a worker puts the same rows in each iteration, its new
+ * flush replaces the earlier one that no recovery can restore. So most values are never copied. For each commit point
+ * that is kept, there are at most as many late rows as the table has. If the table's rows are in a file, puts are
+ * copied at once. */
 struct late_puts {
-    struct contribution *list; /* in the order in which they apply, so by clock */
+    struct contribution *list; /* in the order in which they apply, ascending by clock */
     unsigned count;
     uint64_t rows;    /* in all */
     uint64_t settled; /* the highest clock of which rows were copied into the table */
 };
 
 enum {
-    PARTITION_LATE_MAX = 1024, /* for each commit point */
-    PARTITION_SPARSE_KEPT = 4  /* sparse deltas are kept for going back if so many times smaller than their rows */
+    PARTITION_LATE_MAX = 1024, /* late puts of a table, for each commit point */
+    PARTITION_SPARSE_KEPT = 4  /* sparse deltas are kept, to go back, if their rows are so many times larger */
 };
 
 /* What has arrived of one clock that is not complete yet. */
 struct pending {
     uint64_t clock;
-    unsigned expected;        /* origins that are to deliver it ... */
-    unsigned delivered_count; /* ... and those that have */
+    unsigned expected;        /* number of origins that are to deliver the clock */
+    unsigned delivered_count; /* number of expected origins that have delivered it */
     unsigned last;            /* index of the origin that delivered last */
     unsigned char *delivered; /* a byte per origin index */
-    uint32_t *pieces;         /* per origin index: so many pieces of a flush that is not delivered yet have arrived */
+    uint32_t *pieces;         /* per origin index: pieces that have arrived of a flush that is not complete */
     struct pending_table tables[WIRE_TABLES_MAX];
 };
 
-/* Whose flushes are expected in which clocks. Origins stay listed for the life of the replica: rows name their writers
- * by index. */
+/* An origin, and the clocks in which its flushes are expected. Origins stay listed for the life of the replica, as rows
+ * name their writers by index. */
 struct origin {
     actor_id actor;
     uint64_t received; /* its flushes have arrived up to this clock, without a gap */
@@ -71,8 +72,8 @@ struct origin {
     unsigned range_count;
 };
 
-/* What rows were before they changed: their old values; or the deltas that were added to whole numbers, which can be
- * subtracted again exactly. */
+/* What is needed to undo a change of rows: their old values, or the deltas that were added to whole numbers, which can
+ * be subtracted exactly. */
 struct saved_rows {
     unsigned table;
     uint32_t count;
@@ -82,7 +83,7 @@ struct saved_rows {
     enum wire_encoding encoding; /* of `deltas` */
 };
 
-/* A clock that the partition can go back to, by putting back what was saved since, last first. */
+/* A clock that the partition can go back to, by undoing the changes saved since then, last first. */
 struct commit_point {
     uint64_t clock;
     struct saved_rows *saved;
@@ -92,10 +93,10 @@ struct commit_point {
 /* Rows that a worker wants pushed. */
 struct subscription {
     actor_id subscriber;
-    uint64_t needs_from; /* the first clock of its node's assignments; WIRE_CLOCK_NEVER: none, or none that is named */
-    uint64_t sent_clock; /* the clock of the last PUSH to it, or of the state that it had before */
+    uint64_t needs_from; /* the first clock of its node's assignments; WIRE_CLOCK_NEVER: none, or not decided */
+    uint64_t sent_clock; /* the clock of the last PUSH to it, or of the state with which it subscribed */
     bool by_ring;        /* that PUSH was sent by a ring */
-    uint64_t request;    /* its last SUBSCRIBE */
+    uint64_t request;    /* number of its last SUBSCRIBE */
     struct slot_list {
         uint32_t *slots;
         uint32_t count, capacity;
@@ -106,55 +107,57 @@ struct partition {
     const struct job *job;
     uint32_t id;
     uint64_t clock;
-    struct table tables[WIRE_TABLES_MAX]; /* rows of put tables: see late */
+    struct table tables[WIRE_TABLES_MAX]; /* the last puts may be only in `late` */
     struct late_puts late[WIRE_TABLES_MAX];
-    struct pending **ring; /* partition_ahead entries; clock c at c % entries; NULL: nothing of it has arrived */
+    struct pending **ring; /* partition_ahead entries; clock c is at c % entries; NULL: nothing has arrived */
     struct pending **spare;
     unsigned spare_count;
     struct origin *origins;
     unsigned origin_count;
     struct index_map origin_index; /* actor -> index */
-    unsigned alone;              /* 1 + index of the only origin expected at the clocks after mixed_clock; 0: several */
-    uint64_t mixed_clock;        /* the last clock for which that does not hold */
-    bool pushes_all;             /* pushes leave out no rows that a worker knows as it was alone */
+    unsigned alone;              /* 1 + index of the only origin of all clocks after mixed_clock; 0: several origins */
+    uint64_t mixed_clock;        /* the last clock that `alone` does not describe */
+    bool pushes_all;             /* pushes include the rows that a worker knows, as it was the only origin */
     struct commit_point *points; /* oldest first, the last one at `clock` or before */
     unsigned point_count;        /* 0: nothing is kept for undoing */
-    struct message *held;        /* UPDATEs ahead of `clock`, each from where the one before ends, frames held */
+    struct message *held;        /* UPDATEs after `clock`, in order and without gaps; frames held */
     unsigned held_count;
     struct subscription *subscriptions;
     unsigned subscription_count;
     struct index_map subscription_index; /* actor -> index */
     uint32_t *scratch;                   /* changed slots while a message is built */
     uint32_t scratch_capacity;
-    struct error step_error; /* the first failure of an optimizer: the rows are wrong from then on */
+    struct error step_error; /* the first failure of an optimizer; after it the rows are wrong */
 };
 
-/* An empty partition at clock 0, all rows at their start values. NULL on error. */
+/* Opens a partition at clock 0, with all rows at their start values. NULL on error. */
 struct partition *partition_open(const struct job *job, uint32_t id, uint32_t partitions, struct error *error);
 void partition_close(struct partition *partition);
 
-/* Another partition with the same rows at the same clock, and nothing else. NULL on error. */
+/* Returns a partition with the same rows at the same clock, without pending flushes, commit points or subscriptions.
+ * NULL on error. */
 struct partition *partition_copy(struct partition *partition, struct error *error);
 
-/* To be called after the tables were filled from outside: the rows are those of `clock`, and each row's own clock, at
- * most `clock`, is the one that last changed it. */
+/* Call it after filling the tables directly. The rows must be those of `clock`, and each row's own clock must be the
+ * clock that last changed it. */
 void partition_loaded(struct partition *partition, uint64_t clock);
 
 /* ---- Clocks ---- */
 
-/* Replaces who is expected: an origin at those clocks that an assignment of it covers. What has arrived stays. */
+/* Replaces the expected flushes: each origin at the clocks that its assignments cover. Flushes that have arrived
+ * stay. */
 void partition_expect(struct partition *partition, const struct wire_assignment *assignments, unsigned count);
 
 enum flush_result {
     FLUSH_TAKEN,
-    FLUSH_TAKEN_PIECE, /* a piece was taken, and more are to follow */
+    FLUSH_TAKEN_PIECE, /* a piece was taken, and more pieces are to follow */
     FLUSH_REPEATED,
     FLUSH_UNEXPECTED, /* not expected, or too far ahead: ignored */
     FLUSH_GAP,        /* a piece before this one is missing: ignored */
-    FLUSH_OVERLAPS    /* a sum, of which a part was delivered before: ignored */
+    FLUSH_OVERLAPS    /* a sum that contains a flush which was delivered before: ignored */
 };
 
-/* Clocks beyond partition_reached of which flushes are taken: no worker can be further ahead. */
+/* Returns how many clocks after partition_reached flushes are taken for. No worker can be further ahead. */
 static inline unsigned partition_ahead(const struct job *job) {
     return job->staleness + WIRE_WINDOW_MAX + 2;
 }
@@ -164,111 +167,117 @@ static inline unsigned partition_ahead(const struct job *job) {
 int partition_views(const struct partition *partition, const struct message *message, struct rows_view *views,
                     struct error *error);
 
-/* Takes one flush of `origin`, or one piece of it: the origin has delivered the clock with the first piece behind which
- * there are no `more`. `views` come from rows_check of a message, whose frames may be held. A repeated flush or piece
- * changes nothing. Returns a flush_result; AML_EPROTOCOL, AML_ELIMIT or AML_EINPUT (in a checked job: a row put twice),
- * with nothing of the flush taken; or AML_ENOMEM, after which the partition can't be used any more. */
-int partition_flush_piece(struct partition *partition, actor_id origin, uint64_t clock, uint32_t piece, bool more,
-                          const struct rows_view *views, unsigned view_count, struct error *error);
-/* Takes a whole flush, in one piece. */
-int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct rows_view *views,
-                    unsigned view_count, struct error *error);
+/* Takes one flush of `origin`, or one piece of it. A flush is complete with the piece that is not followed by `more`; a
+ * flush in one piece has only piece 0. `views` are from rows_check of the message; the partition may hold its frames. A
+ * repeated flush or piece changes nothing. Returns a flush_result or an error. After AML_EPROTOCOL, AML_ELIMIT or
+ * AML_EINPUT (in a checked job: a row put twice) nothing was taken. After AML_ENOMEM the partition can only be
+ * closed. */
+int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, uint32_t piece, bool more,
+                    const struct rows_view *views, unsigned view_count, struct error *error);
 
-/* The same for the sum of the flushes of several origins. FLUSH_REPEATED: all of them have delivered the clock before.
- * FLUSH_OVERLAPS: some have, so that the sum can't be taken. */
+/* Takes the sum of the flushes of several origins. Returns as partition_flush. FLUSH_REPEATED: all of these origins
+ * have delivered the clock before. FLUSH_OVERLAPS: some of them have, so that the sum can't be taken. */
 int partition_flush_sum(struct partition *partition, const actor_id *origins, unsigned origin_count, uint64_t clock,
                         const struct rows_view *views, unsigned view_count, struct error *error);
 
-/* Applies the next clock if it is complete. True when the clock advanced. */
+/* Applies the next clock if it is complete. Returns true when the clock advanced. */
 bool partition_advance(struct partition *partition);
 
-/* Returns the clock up to which all flushes of `origin` have arrived; for an unknown origin partition_reached. */
+/* Returns the clock up to which all flushes of `origin` have arrived. For an unknown origin, returns
+ * partition_reached. */
 uint64_t partition_received(struct partition *partition, actor_id origin);
 
-/* Returns the number of pieces of the flush of `clock` that have arrived of `origin`; 0 for a flush that is delivered
- * or not expected. */
+/* Returns the number of pieces that have arrived of the origin's flush of `clock`; 0 for a complete flush, or one that
+ * is not expected. */
 uint32_t partition_pieces(const struct partition *partition, actor_id origin, uint64_t clock);
 
 /* ---- Going back ---- */
 
-/* With `keep`, old values are kept from now on, to go back to the present clock and to each partition_point after it.
- * Without, no more are kept, and those that were are freed. */
+/* With `keep`, keeps old values from now on, to go back to the present clock and to each partition_point after it.
+ * Without `keep`, frees the old values and keeps no more. */
 void partition_keep(struct partition *partition, bool keep);
 
-/* Makes the present clock a commit point. Does nothing unless partition_keep is on. */
+/* Makes the present clock a commit point. Does nothing while no old values are kept (partition_keep). */
 void partition_point(struct partition *partition);
 
-/* No replica will ever be restored at a clock before `committed`: frees what was kept for that, and applies the held
- * updates up to there. Returns an error when a held update can't be applied. */
+/* Call it when no replica will ever be restored at a clock before `committed`. Frees what was kept for such clocks, and
+ * applies the held updates up to `committed`. Returns an error when a held update can't be applied. */
 int partition_commit(struct partition *partition, uint64_t committed, struct error *error);
 
-/* Returns the number of clocks that partition_restore can restore the replica at, ascending in *clocks, which the
- * caller frees. */
+/* Sets *clocks to the clocks at which partition_restore can restore the replica, ascending, and returns their number.
+ * The caller frees *clocks. */
 unsigned partition_restore_points(const struct partition *partition, uint64_t **clocks);
 
-/* Restores the replica at `clock`: a commit point, or a clock whose later updates are only held. Drops what is pending.
- * Returns false, with nothing changed, when the clock is not among partition_restore_points. */
+/* Restores the replica at `clock`: a commit point, the present clock, or the clock of a held update. Drops later
+ * updates and pending flushes. Returns false, with nothing changed, when the clock is not among
+ * partition_restore_points. */
 bool partition_restore(struct partition *partition, uint64_t clock);
 
 /* ---- Following ---- */
 
-/* Holds an UPDATE that is no piece and begins at partition_reached or before. An error when it is malformed. */
+/* Holds an UPDATE, which must not be a piece and must begin at partition_reached or before. Returns an error when it is
+ * malformed. */
 int partition_hold(struct partition *partition, const struct message *update, struct error *error);
 
-/* Applies the oldest held update, committed or not. The commit points that are kept stay. */
+/* Applies the oldest held update, committed or not. Kept commit points stay. */
 int partition_apply(struct partition *partition, struct error *error);
 
-/* The clock up to which it has followed: that of the last held update, or else its own. */
+/* Returns the clock of the last held update; without held updates, the partition's clock. */
 uint64_t partition_reached(const struct partition *partition);
 
-/* Writes the rows of an UPDATE straight into the tables: of a piece of a copy, or of what changed since the copy began,
- * and then the partition is at its clock. */
+/* Writes the rows of an UPDATE straight into the tables. The UPDATE is a piece of a copy, or has the rows that changed
+ * since the copy began. In the latter case the partition is then at the UPDATE's clock. */
 int partition_fill(struct partition *partition, const struct message *update, struct error *error);
 
-/* Appends to `update` the rows that were ever changed, from `cursor` on, up to about `bytes`; the next cursor, or 0 at
+/* Appends to `update` rows that were ever changed, from `cursor` on, up to about `bytes`. Returns the next cursor; 0 at
  * the end. */
 uint64_t partition_piece(struct partition *partition, uint64_t cursor, size_t bytes, struct message *update);
 
-/* Appends to `update` all rows that changed after `from_clock`, as they are. AML_ELIMIT when a table's do not fit one
- * message. */
+/* Appends to `update` all rows that changed after `from_clock`, with their present values. Returns AML_ELIMIT when a
+ * table's changed rows do not fit in one message. */
 int partition_changed(struct partition *partition, uint64_t from_clock, struct message *update, struct error *error);
 
 /* ---- Reading ---- */
 
-/* Makes a table's rows what they are at the partition's clock, for reading: applies puts that are kept aside. The
- * functions below that put rows into messages call it themselves. */
+/* Copies late puts into the table, so that its rows can be read. The functions below that put rows into messages call
+ * it themselves. */
 void partition_settle(struct partition *partition, unsigned table);
 
-/* One row at the partition's clock, without settling: searches, so for tests and single rows. */
+/* Returns one row at the partition's clock, without settling. It searches the late puts, so use it only for single
+ * rows. */
 const unsigned char *partition_row(const struct partition *partition, unsigned table, uint32_t slot);
 
-/* Adds rows to the subscription of `subscriber` (made when new) unless `request` was seen; `only`: puts them in the
- * place of those named before. */
+/* Adds rows to the subscription of `subscriber`, made when new; with `only`, replaces its rows. Does nothing when
+ * `request` was applied before. */
 int partition_subscribe(struct partition *partition, actor_id subscriber, uint64_t request, bool only,
                         const struct rows_view *views, unsigned view_count, struct error *error);
 
-/* The subscription of `subscriber`, or NULL. */
-struct subscription *partition_subscription(struct partition *partition, actor_id subscriber);
+/* Returns the subscription of `subscriber`, or NULL. */
+static inline struct subscription *partition_subscription(struct partition *partition, actor_id subscriber) {
+    int64_t found = index_map_find(&partition->subscription_index, subscriber);
+    return found != INDEX_NONE ? &partition->subscriptions[found] : NULL;
+}
 
-/* Drops the subscriptions that are not to be kept; all without `keep`. */
+/* Drops the subscriptions for which `keep` returns false; all when `keep` is NULL. */
 void partition_unsubscribe(struct partition *partition, bool (*keep)(void *context, actor_id subscriber),
                            void *context);
 
-/* Appends to `push` the frames of the rows in `subscription` that changed after `from_clock`. Leaves out put rows that
- * the subscriber wrote last. Appends no rows when the subscriber was the only origin since `from_clock`: client_gather
- * has added the same deltas to the subscriber's own rows, bit for bit. That does not hold for tables with an optimizer,
- * nor for tables whose pushes round; their rows are always pushed, with the same bytes until they change again. With
- * `pushes_all` no rows are left out. `model` is the push built just before for another subscriber from the same clock,
- * or NULL: equal tables share its frames. */
+/* Appends to `push` the rows in `subscription` that changed after `from_clock`. Leaves out put rows that the subscriber
+ * wrote last. Appends no rows when the subscriber was the only origin since `from_clock`: client_gather has added the
+ * same deltas to the subscriber's own rows, bit for bit. Tables with an optimizer, and jobs with pushes that round, are
+ * exceptions (partition_rows.c). With `pushes_all` no add rows are left out. `model` is the push built just before for
+ * another subscriber from the same clock, or NULL: equal tables share its frames. */
 void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
                        const struct subscription *model_subscription, const struct message *model,
                        struct message *push);
 
-/* Appends to `push` the rows named by `views` (of a SUBSCRIBE) that changed after `known`; 0: all. */
+/* Appends to `push` the rows named by `views` (of a SUBSCRIBE) that changed after `known`; with `known` 0, all of
+ * them. */
 int partition_rows(struct partition *partition, const struct rows_view *views, unsigned view_count, uint64_t known,
                    struct message *push, struct error *error);
 
-/* Appends to `message` rows of `table` from slot `cursor` on, up to about `bytes`; the next cursor, or 0 at the end. */
+/* Appends to `message` rows of `table` from slot `cursor` on, up to about `bytes`. Returns the next cursor; 0 at the
+ * end. */
 uint64_t partition_scan(struct partition *partition, uint32_t table, uint64_t cursor, size_t bytes,
                         struct message *message);
 

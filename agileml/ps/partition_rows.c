@@ -6,19 +6,14 @@
 
 /* ---- Subscriptions ---- */
 
-struct subscription *partition_subscription(struct partition *partition, actor_id subscriber) {
-    int64_t found = index_map_find(&partition->subscription_index, subscriber);
-    return found != INDEX_NONE ? &partition->subscriptions[found] : NULL;
-}
-
-/* Adds the rows to the list, or makes them the list. Takes over `slots`. */
+/* Adds the rows to the list; with `only`, replaces the list. Takes over `slots`. */
 static void list_rows(struct slot_list *list, uint32_t *slots, uint32_t count, bool only) {
     if (only || list->count == 0) {
         free(list->slots);
         *list = (struct slot_list){.slots = slots, .count = count, .capacity = count};
         return;
     }
-    if (count > list->capacity - list->count) { /* subscribers name their rows by portions */
+    if (count > list->capacity - list->count) { /* grow by more than needed: subscribers send their rows in portions */
         uint32_t wanted = list->count + count;
         list->capacity = wanted > list->count + list->count / 4 ? wanted : list->count + list->count / 4;
         list->slots = memory_resized(list->slots, list->capacity, sizeof *list->slots);
@@ -61,27 +56,9 @@ int partition_subscribe(struct partition *partition, actor_id subscriber, uint64
     return 0;
 }
 
-void partition_unsubscribe(struct partition *partition, bool (*keep)(void *context, actor_id subscriber),
-                           void *context) {
-    unsigned kept = 0;
-    index_map_close(&partition->subscription_index);
-    for (unsigned s = 0; s < partition->subscription_count; s++) {
-        struct subscription *subscription = &partition->subscriptions[s];
-        if (keep != NULL && keep(context, subscription->subscriber)) {
-            index_map_add(&partition->subscription_index, subscription->subscriber, kept);
-            partition->subscriptions[kept++] = *subscription;
-            continue;
-        }
-        for (unsigned t = 0; t < partition->job->table_count; t++) {
-            free(subscription->lists[t].slots);
-        }
-    }
-    partition->subscription_count = kept;
-}
-
 /* ---- Rows into messages ---- */
 
-/* Keys and values of `slots`, if there are any. */
+/* Appends the keys and values of `slots`, if there are any. */
 static void message_add_slots(struct message *message, struct partition *partition, unsigned t, const uint32_t *slots,
                               uint32_t count, enum wire_encoding encoding) {
     if (count == 0) {
@@ -120,8 +97,8 @@ static void share_rows(struct message *push, const struct message *model, uint32
     }
 }
 
-/* Whether a worker that was alone for so long has the rows to the bit. Not once they were pushed to it rounded, before
- * that or by another replica: then it gets what others would. */
+/* Whether the only origin since `from_clock` has the rows bit for bit. If pushes round, it must have been the only
+ * origin from the start: otherwise it may have rounded rows, and must get the same rows as other workers. */
 static bool alone_knows(const struct partition *partition, uint64_t from_clock) {
     bool rounded = false;
     for (unsigned t = 0; t < partition->job->table_count; t++) {
@@ -130,7 +107,7 @@ static bool alone_knows(const struct partition *partition, uint64_t from_clock) 
     return rounded ? partition->mixed_clock == 0 : from_clock >= partition->mixed_clock;
 }
 
-/* Whether a subscriber was the only origin since `from_clock`, so that it has the plain rows. */
+/* Whether a subscriber was the only origin since `from_clock`, and so has the rows already. */
 static bool subscriber_knows(const struct partition *partition, const struct subscription *subscription,
                              uint64_t from_clock) {
     int origin = partition_origin(partition, subscription->subscriber);
@@ -153,11 +130,11 @@ void partition_changes(struct partition *partition, const struct subscription *s
             push->push.left_out |= list->count > 0;
             continue;
         }
-        bool lacking = model_lacks && !table_stepped(table->spec); /* the model has nothing of the table */
+        bool lacking = model_lacks && !table_stepped(table->spec); /* the model lacks the table's rows */
         if (!put && model != NULL && model->frame_count > 0 && !lacking) {
             const struct slot_list *other = &model_subscription->lists[t];
             if (other->count == list->count && memcmp(other->slots, list->slots, list->count * sizeof(uint32_t)) == 0) {
-                share_rows(push, model, t); /* where the model has none, nothing changed */
+                share_rows(push, model, t); /* if the model has no rows of the table, none changed */
                 continue;
             }
         }
@@ -197,7 +174,8 @@ int partition_rows(struct partition *partition, const struct rows_view *views, u
     return 0;
 }
 
-/* Slots from `slot` on of rows that changed after `from_clock`, at most `most`, into the scratch; the next slot. */
+/* Writes the slots of rows that changed after `from_clock` into the scratch: from `slot` on, at most `most`. Sets
+ * *count and returns the next slot. */
 static uint32_t changed_slots(struct partition *partition, unsigned t, uint32_t slot, uint64_t from_clock,
                               uint64_t most, uint32_t *count) {
     const struct table *table = &partition->tables[t];
@@ -266,8 +244,8 @@ static bool put_stands(const struct table *table, const struct contribution *put
     return table_clocks(table)[put->slots[i]] == put->clock;
 }
 
-/* The rows of a put table that changed after `from_clock`, when none of those changes was settled: straight from the
- * flushes that brought them. */
+/* Appends the rows of a put table that changed after `from_clock`, straight from the frames of their flushes. None of
+ * these changes may have been settled. */
 static int add_late_rows(const struct partition *partition, unsigned t, uint64_t from_clock, struct message *update,
                          struct error *error) {
     const struct table *table = &partition->tables[t];

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What `auto` goes by: a fast network of a cloud, and EC2's prices of 2024. Only their ratios matter, and these not
- * much: where the two ways cost nearly the same, either is good. */
+/* The costs that `auto` assumes: a cloud's fast network, and EC2's prices of 2024. Only their ratios matter, and only
+ * roughly: where both ways cost nearly the same, either is good. */
 static const double MESSAGE_SECONDS = 200e-6;             /* alpha */
 static const double BYTE_SECONDS = 8.0 / 10e9;            /* beta: 10 Gbit/s */
 static const double NODE_DOLLARS_PER_SECOND = 0.1 / 3600; /* a small spot machine */
-static const double CROSSING_DOLLARS_PER_BYTE = 0.02e-9;  /* a byte from zone to zone, both sides together */
+static const double CROSSING_DOLLARS_PER_BYTE = 0.02e-9;  /* between zones, charges of both sides */
 
 unsigned ring_unfit_table(const struct job *job) {
     unsigned t = 0;
@@ -23,8 +23,8 @@ unsigned ring_unfit_table(const struct job *job) {
 
 /* ---- The members ---- */
 
-/* Lists the origins that work in `clock`, in order, perhaps repeatedly; NULL: a catch-up origin is among them, which
- * is a second one of its node. The caller frees them. */
+/* Lists the origins that work in `clock`, in order, perhaps repeatedly. The caller frees the list. NULL: a catch-up
+ * origin is among them, so that its node would have two flushes of the clock. */
 static actor_id *find_origins(const struct plan_view *plan, uint64_t clock, size_t *count) {
     actor_id *origins = memory_resized(NULL, plan->assignment_count + 1, sizeof *origins);
     *count = 0;
@@ -50,7 +50,7 @@ static size_t count_different(const actor_id *actors, size_t count) {
     return different;
 }
 
-/* By group; members of a group stay in the plan's order, which their `servers` hold until they are counted. */
+/* Orders by group, then by `servers`: until count_servers, `servers` holds the member's place in the plan. */
 static int member_compare(const void *one, const void *other) {
     const struct ring_member *a = one;
     const struct ring_member *b = other;
@@ -83,7 +83,7 @@ static unsigned count_groups(const struct ring *ring) {
     return groups;
 }
 
-/* How many of the members serve. */
+/* Returns how many nodes serve partitions, at most all members. */
 static unsigned count_serving(const struct plan_view *plan, const struct ring *ring, uint64_t clock) {
     uint32_t partitions = plan->terms.partitions;
     actor_id *nodes = memory_resized(NULL, partitions, sizeof *nodes);
@@ -111,7 +111,7 @@ static bool is_wanted(const struct job *job, const struct plan_view *plan, const
     return ring_is_cheaper(&facts);
 }
 
-/* Fills in the members. Returns false where the clock has no ring. */
+/* Fills in the members. Returns false when the clock has no ring. */
 static bool find_members(struct ring *ring, const struct job *job, const struct plan_view *plan, uint64_t clock) {
     size_t listed;
     actor_id *origins = find_origins(plan, clock, &listed);
@@ -219,10 +219,11 @@ double ring_crossing_bytes(const struct ring_job *job, bool ring) {
     return ring ? 2 * job->bytes * groups * (nodes - 1) / nodes : 2 * job->bytes * nodes * (groups - 1) / groups;
 }
 
-double ring_seconds(const struct ring_job *job, bool ring) {
+/* Returns the time of a clock's exchange: latencies, and the transfer over the busiest link. */
+static double exchange_seconds(const struct ring_job *job, bool ring) {
     double others = job->nodes - 1.0;
     if (ring) {
-        /* Each partition's rows go over every link once, and the last ones wait for all hops. */
+        /* Each partition's rows go over every link once; the last partition's rows wait for all hops. */
         double last = job->serving < job->nodes ? others * job->bytes / job->partitions : 0;
         return 2 * others * MESSAGE_SECONDS + 2 * (job->bytes * others / job->nodes + last) * BYTE_SECONDS;
     }
@@ -232,7 +233,7 @@ double ring_seconds(const struct ring_job *job, bool ring) {
 }
 
 static double dollars(const struct ring_job *job, bool ring) {
-    return job->nodes * ring_seconds(job, ring) * NODE_DOLLARS_PER_SECOND +
+    return job->nodes * exchange_seconds(job, ring) * NODE_DOLLARS_PER_SECOND +
            ring_crossing_bytes(job, ring) * CROSSING_DOLLARS_PER_BYTE;
 }
 

@@ -1,4 +1,4 @@
-/* A server's plans and the life of its replicas. See server.h. */
+/* A server's plans, the states of its replicas, and the dispatch of messages. See server.h. */
 #include "agileml/net/links.h"
 #include "agileml/ps/server_private.h"
 
@@ -30,7 +30,7 @@ static void members_close(struct plan_members *members) {
     free(members->needs_from);
 }
 
-/* Drops the partitions' rows that this node's worker has given for epochs up to `epoch`. */
+/* Drops the rows that this node's worker has given for epochs up to `epoch`. */
 static void given_drop(struct server *server, uint64_t epoch) {
     unsigned kept = 0;
     for (unsigned g = 0; g < server->given_count; g++) {
@@ -63,67 +63,9 @@ void server_close(struct server *server) {
     memset(server, 0, sizeof *server);
 }
 
-static actor_id server_agent(const struct server *server) {
-    return actor_of_part(server->self, 0);
-}
-
-void server_fail(struct server *server, const struct error *error) {
-    struct message fail = {.type = MESSAGE_FAIL, .epoch = server->epoch};
-    fail.text.code = error->code;
-    memcpy(fail.text.text, error->text, sizeof fail.text.text);
-    server->io->send(server->io, server_agent(server), &fail);
-}
-
-static uint32_t message_partition(const struct message *message) {
-    switch ((unsigned)message->type) {
-    case MESSAGE_SUBSCRIBE:
-        return message->subscribe.partition;
-    case MESSAGE_PULL:
-        return message->pull.partition;
-    case MESSAGE_FLUSH:
-        return message->flush.partition;
-    case MESSAGE_PUSH:
-        return message->push.partition;
-    case MESSAGE_SCAN:
-        return message->scan.partition;
-    case MESSAGE_FOLLOW:
-        return message->follow.partition;
-    case MESSAGE_UPDATE:
-        return message->update.partition;
-    default:
-        return UINT32_MAX;
-    }
-}
-
-bool server_knows(const struct server *server, actor_id actor) {
-    return index_map_find(&server->members.index, actor_node(actor)) != INDEX_NONE;
-}
-
-void server_accuse(struct server *server, actor_id from, const struct message *message, const struct error *error) {
-    if (!server_knows(server, from) || server->accused) {
-        return;
-    }
-    struct message accuse = {.type = MESSAGE_ACCUSE, .epoch = server->epoch};
-    accuse.accuse.accused = actor_node(from);
-    snprintf(accuse.accuse.text, sizeof accuse.accuse.text, "%s: partition %u, %.400s", message_name(message->type),
-             message_partition(message), error->text);
-    server->accused = true;
-    server->io->send(server->io, server_agent(server), &accuse);
-}
-
-static struct server_replica *server_replica_of(const struct server *server, uint32_t number) {
-    return number < server->partition_count && server->replicas[number].partition != NULL ? &server->replicas[number]
-                                                                                          : NULL;
-}
-
-bool server_serves(const struct server *server, uint32_t partition, uint64_t clock) {
-    return !server->fenced && server_replica_of(server, partition) != NULL &&
-           plan_server_at(&server->plan, clock, partition) == server->self;
-}
-
 /* ---- Reports to the agent ---- */
 
-/* The restore points of all replicas. A replica that is still being copied has none. */
+/* Returns a frame with the restore points of all replicas. A replica that is still being copied has none. */
 static struct buffer *server_restore_points(const struct server *server) {
     struct wire_restore_point *restore_points = NULL;
     size_t count = 0;
@@ -157,7 +99,7 @@ static void server_report(struct server *server) {
     server->io->send(server->io, server_agent(server), &replicas);
 }
 
-/* Counts the replica, without a report. */
+/* Counts whether the replica is in step, without a report. */
 static void replica_set_step(struct server *server, struct server_replica *replica, bool in_step) {
     if (replica->in_step != in_step) {
         server->lagging = in_step ? server->lagging - 1 : server->lagging + 1;
@@ -165,56 +107,24 @@ static void replica_set_step(struct server *server, struct server_replica *repli
     }
 }
 
+/* Whether the replica is in step (struct server_replica). */
 static bool replica_is_in_step(const struct server *server, const struct server_replica *replica) {
     return replica->state == REPLICA_SERVING ||
            (replica->state != REPLICA_COPYING && replica_follows_closely(server, replica));
 }
 
-void replica_count_step(struct server *server, struct server_replica *replica) {
+/* Counts whether the replica is in step. Reports to the agent when the whole server comes into step or falls behind. */
+static void replica_count_step(struct server *server, struct server_replica *replica) {
     replica_set_step(server, replica, replica_is_in_step(server, replica));
     if (server->in_step != (server->lagging == 0)) {
         server_report(server);
     }
 }
 
-/* ---- Commit ---- */
-
-void replica_commit(struct server *server, struct server_replica *replica) {
-    struct partition *partition = replica->partition;
-    struct error error = {0};
-    uint64_t before = partition->clock;
-    bool halts = true; /* the replica is to stop at the clock of a checkpoint on its way to the committed clock */
-    while (halts && !replica->checkpoint.in_place) {
-        uint64_t halt = replica->checkpoint.asked != NULL ? replica->checkpoint.asked->clock : 0;
-        halts = halt > partition->clock && halt < server->committed;
-        if (partition_commit(partition, halts ? halt : server->committed, &error) != 0) {
-            server_fail(server, &error);
-            return;
-        }
-        replica_checkpoint(server, replica);
-        halts = halts && (replica->checkpoint.asked == NULL || halt <= partition->clock);
-    }
-    if (partition->clock != before && replica->state == REPLICA_HANDED_OVER) {
-        replica->state = REPLICA_FOLLOWING; /* its rows are newer than those that it served */
-    }
-}
-
-void server_commit(struct server *server, uint64_t committed) {
-    if (committed <= server->committed) {
-        return;
-    }
-    server->committed = committed;
-    for (uint32_t p = 0; p < server->partition_count; p++) {
-        if (server->replicas[p].partition != NULL) {
-            replica_commit(server, &server->replicas[p]);
-        }
-    }
-}
-
 /* ---- A replica serves ---- */
 
-/* Makes a replica that has followed up to its first clock the server (ParamServ or ActivePS). Applies the updates that
- * the replica holds, but keeps what it needs to go back behind them. */
+/* Makes the replica the partition's server (ParamServ or ActivePS); it has followed up to the first clock that it is to
+ * serve. Applies the held updates, but keeps what is needed to undo them. */
 static void replica_promote(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
     struct error error = {0};
@@ -230,7 +140,7 @@ static void replica_promote(struct server *server, struct server_replica *replic
     for (unsigned s = 0; s < partition->subscription_count; s++) {
         struct subscription *subscription = &partition->subscriptions[s];
         if (subscription->needs_from <= partition->clock) {
-            /* The server before us has pushed this state, but not to nodes that begin later. */
+            /* The server before us has pushed this state to these nodes, but not to nodes that begin later. */
             subscription->sent_clock = partition->clock;
         }
     }
@@ -243,7 +153,8 @@ static void replica_promote(struct server *server, struct server_replica *replic
     replica->state = REPLICA_SERVING;
 }
 
-/* Sends updates, sets the commit point and writes the checkpoint that are due at the clock of a serving replica. */
+/* At the clock of a serving replica, sends the updates, sets the commit point and writes the checkpoint that are
+ * due. */
 static void replica_at_clock(struct server *server, struct server_replica *replica) {
     if (plan_is_commit_point(&server->plan, replica->partition->clock)) {
         replica_update(server, replica);
@@ -253,7 +164,7 @@ static void replica_at_clock(struct server *server, struct server_replica *repli
     replica_checkpoint(server, replica);
 }
 
-/* Stops serving if the next clock is another server's, and follows that server if the plan says so. */
+/* Stops serving if another server serves the next clock. Then follows that server if the plan says so. */
 static void replica_hand_over(struct server *server, struct server_replica *replica) {
     if (replica->state == REPLICA_SERVING &&
         plan_server_at(&server->plan, replica->partition->clock + 1, replica->partition->id) != server->self) {
@@ -263,9 +174,10 @@ static void replica_hand_over(struct server *server, struct server_replica *repl
     }
 }
 
-void replica_step(struct server *server, struct server_replica *replica) {
+/* Promotes the replica or hands it over where the plan says so, and applies the clocks that are complete. */
+static void replica_step(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
-    bool failed = partition->step_error.code != 0; /* an optimizer has failed: the rows are wrong, so none is sent */
+    bool failed = partition->step_error.code != 0; /* after an optimizer's failure the rows are wrong: send none */
     if (failed || replica->checkpoint.in_place || replica->state == REPLICA_COPYING) {
         return;
     }
@@ -308,7 +220,7 @@ static void replica_drop(struct server *server, struct server_replica *replica) 
     replica_close(server, replica);
 }
 
-/* Returns the UPDATE by which this node's worker has given the partition's rows for the plan in force; NULL: none. */
+/* Returns the UPDATE with the partition's rows that this node's worker has given for the plan in force; NULL: none. */
 static const struct message *given_find(const struct server *server, uint32_t number) {
     for (unsigned g = 0; g < server->given_count; g++) {
         const struct message *given = &server->given[g];
@@ -320,14 +232,14 @@ static const struct message *given_find(const struct server *server, uint32_t nu
     return NULL;
 }
 
-/* Fills a newly opened replica from the node's cache. AML_EPROTOCOL: the cache has not given every row. */
+/* Fills a newly opened replica from the node's cache. Returns AML_EPROTOCOL when the cache has not given every row. */
 static int replica_fill(struct server_replica *replica, const struct message *given, struct error *error) {
     struct partition *partition = replica->partition;
     struct rows_view view;
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         uint32_t rows = partition->tables[t].count;
         uint32_t there = rows_find(given, t, &view) ? view.count : 0;
-        bool dense = partition->job->tables[t].rows > 0; /* the number of a sparse table's rows is not known */
+        bool dense = partition->job->tables[t].rows > 0; /* how many rows a sparse table has is not known */
         if (dense && there != rows) {
             return error_set(error, AML_EPROTOCOL,
                              "partition %u is to be restored from this node's cache, which has %u of the %u rows of "
@@ -340,7 +252,7 @@ static int replica_fill(struct server_replica *replica, const struct message *gi
     return result;
 }
 
-/* Keeps the rows of a partition that our node's cache gives for the plan of a new epoch. */
+/* Keeps the rows of a partition, from our node's cache, until the plan of a new epoch comes. */
 static void server_take_given(struct server *server, const struct message *update) {
     if (update->epoch < server->epoch || (update->epoch == server->epoch && !server->fenced)) {
         return; /* that epoch's plan is in force, or the epoch is over */
@@ -349,8 +261,8 @@ static void server_take_given(struct server *server, const struct message *updat
     server->given[server->given_count++] = message_share(update);
 }
 
-/* Opens a replica. In the job's first plan every replica begins with the state of clock 0. In the first plan of an
- * epoch the replica's server may read it from a checkpoint, or get it from its node's cache. Any other replica is
+/* Opens a replica. In the job's first plan every replica begins with the state of clock 0. In an epoch's first plan the
+ * partition's server may read the replica from a checkpoint, or get it from its node's cache. Any other replica is
  * copied from its server. */
 static int replica_open(struct server *server, uint32_t number, bool new_epoch, struct error *error) {
     const struct message_plan *plan = &server->plan.terms;
@@ -361,7 +273,7 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
         return error->code;
     }
     if (plan->version == 1 && plan->resume[0] == '\0') {
-        replica->state = REPLICA_FOLLOWING; /* the job begins: the start values of the rows are the state */
+        replica->state = REPLICA_FOLLOWING; /* the job begins with the start values of the rows */
         return 0;
     }
     if (!new_epoch || plan_server_at(&server->plan, plan->restore + 1, number) != server->self) {
@@ -387,8 +299,8 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
     return 0;
 }
 
-/* Restores the replica at clock `restore`. A follower that has no such restore point is restored at its newest one
- * below, and follows from there: up to `restore` all replicas have the same history. */
+/* Restores the replica at clock `restore`. A follower without that restore point is restored at its newest earlier
+ * restore point, and follows from there: up to `restore` all replicas have the same history. */
 static bool restore_replica_at(const struct server *server, const struct server_replica *replica, uint64_t restore) {
     uint64_t *clocks;
     if (partition_restore(replica->partition, restore)) {
@@ -406,7 +318,7 @@ static bool restore_replica_at(const struct server *server, const struct server_
     return put;
 }
 
-/* Restores a replica of the epoch before for the new epoch, or closes it if it has no such restore point. */
+/* Restores a replica of the previous epoch for the new epoch. Closes it if it has no suitable restore point. */
 static void replica_restore(struct server *server, struct server_replica *replica) {
     uint64_t restore = server->plan.terms.restore;
     if (replica->state == REPLICA_COPYING || !restore_replica_at(server, replica, restore)) {
@@ -483,8 +395,8 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch)
     }
     if (replica->state == REPLICA_SERVING) {
         uint64_t before = replica->durable;
-        /* The new plan may make this clock a commit point, and then more may be durable: all subscribers are to know.
-         * It may also name a node that begins with the next clock: that node lacks the present state. */
+        /* The new plan may make this clock a commit point. Then more may be durable, which all subscribers must know.
+         * The plan may also name a node that begins with the next clock: that node lacks the present state. */
         replica_at_clock(server, replica);
         replica_push(server, replica, replica->durable == before);
     }
@@ -502,7 +414,7 @@ static bool writing_in_place(const struct server *server) {
     return false;
 }
 
-/* Receives the messages that have waited for a plan. Those that are still too early are kept again. */
+/* Receives the messages that have waited for a plan. Keeps those that are still too early. */
 static void server_take_early(struct server *server) {
     struct early_message *early = server->early;
     unsigned count = server->early_count;
@@ -526,7 +438,8 @@ static bool is_reliable(const struct server *server) {
     return false;
 }
 
-void server_take_plan(struct server *server, struct plan_view *plan) {
+/* Puts a newly received plan in force, unless it is older than the present plan. Takes ownership of the plan. */
+static void server_take_plan(struct server *server, struct plan_view *plan) {
     bool first = !plan_is_there(&server->plan);
     if (!plan_replaces(&server->plan, plan, server->epoch)) {
         plan_close(plan);
@@ -580,11 +493,20 @@ static void server_fence(struct server *server, uint64_t epoch) {
     }
 }
 
+void server_written(struct server *server, const struct message_written *written) {
+    server_checkpoint_written(server, written);
+    if (plan_is_there(&server->later_plan)) {
+        struct plan_view plan = server->later_plan;
+        server->later_plan = (struct plan_view){0};
+        server_take_plan(server, &plan);
+    }
+}
+
 /* ---- Messages ---- */
 
 static void server_keep_early(struct server *server, actor_id from, const struct message *message) {
     bool stranger = plan_is_there(&server->plan) && !server_knows(server, from);
-    bool ours = message_partition(message) != UINT32_MAX ||
+    bool ours = server_partition_of(message) != UINT32_MAX ||
                 (message->type == MESSAGE_CHECKPOINT && from == server_agent(server));
     if (ours && !stranger && server->early_count < SERVER_EARLY_MAX) { /* else the sender repeats the message */
         server->early = memory_resized(server->early, server->early_count + 1, sizeof *server->early);
@@ -592,15 +514,8 @@ static void server_keep_early(struct server *server, actor_id from, const struct
     }
 }
 
-void server_answer_later(struct server *server, actor_id from, const struct message *message) {
-    if (message->type == MESSAGE_SUBSCRIBE || message->type == MESSAGE_PULL) {
-        struct message push = {.type = MESSAGE_PUSH, .epoch = message->epoch};
-        push.push.partition = message_partition(message);
-        server->io->send(server->io, from, &push);
-    }
-}
-
-/* Passes a message between agents on: our agent's to the node that it names, another node's to our agent. */
+/* Passes on a message between agents: from our agent to the server or node that it names, or from another node to our
+ * agent. */
 static void server_pass_on(struct server *server, actor_id from, const struct message *message) {
     struct message copy = message_share(message);
     bool outwards = from == server_agent(server);
@@ -617,7 +532,7 @@ static void server_pass_on(struct server *server, actor_id from, const struct me
 
 void server_receive(void *self, actor_id from, struct message *message) {
     struct server *server = self;
-    bool agent = from == server_agent(server); /* PLAN, FENCE and CHECKPOINT count only when they come from it */
+    bool agent = from == server_agent(server); /* only our agent may send PLAN, FENCE and CHECKPOINT */
     if (message_is_passed_on(message->type)) {
         server_pass_on(server, from, message);
         return;
@@ -644,22 +559,26 @@ void server_receive(void *self, actor_id from, struct message *message) {
         return;
     }
     if (message->type == MESSAGE_CHECKPOINT && agent) {
+        server_commit(server, message->checkpoint.committed);
         server_receive_checkpoint(server, message);
         return;
     }
     if (message->type == MESSAGE_FLUSH && message->flush.ring != 0) {
-        server_receive_ring_flush(server, from, message);
+        if (server_receive_ring_flush(server, from, message)) {
+            replica_step(server, &server->replicas[message->flush.partition]);
+        }
         return;
     }
     if (message->type == MESSAGE_PUSH) {
         server_relay_push(server, from, message);
         return;
     }
-    struct server_replica *replica = server_replica_of(server, message_partition(message));
+    struct server_replica *replica = server_replica_of(server, server_partition_of(message));
     if (replica == NULL || !server_knows(server, from)) {
         server_answer_later(server, from, message);
         return;
     }
+    bool steps = false;
     switch ((unsigned)message->type) {
     case MESSAGE_SUBSCRIBE:
         server_receive_subscribe(server, replica, from, message);
@@ -668,16 +587,22 @@ void server_receive(void *self, actor_id from, struct message *message) {
         server_receive_pull(server, replica, from, message);
         break;
     case MESSAGE_FLUSH:
-        server_receive_flush(server, replica, from, message);
+        steps = server_receive_flush(server, replica, from, message);
         break;
     case MESSAGE_SCAN:
         server_receive_scan(server, replica, from, &message->scan);
         break;
     case MESSAGE_FOLLOW:
-        server_receive_follow(server, replica, from, &message->follow);
+        steps = server_receive_follow(server, replica, from, &message->follow);
         break;
     default:
-        server_receive_update(server, replica, from, message);
+        steps = server_receive_update(server, replica, from, message);
         break;
+    }
+    if (steps) {
+        replica_step(server, replica);
+    }
+    if (message->type == MESSAGE_UPDATE) {
+        replica_count_step(server, replica);
     }
 }

@@ -3,15 +3,15 @@
  *
  *   with its node's agent   PLAN and FENCE come in. REPLICAS reports whether the server is in step with the plan and,
  *                           once fenced, its replicas' restore points. ACCUSE reports a node that has sent an
- *                           impossible message.
- *                           UPDATE comes in before the PLAN of an epoch that makes the server serve a partition of
- *                           which all replicas were lost: its rows, out of the node's cache.
+ *                           impossible message. CHECKPOINT comes in, WRITTEN answers it.
+ *                           If all replicas of a partition were lost, UPDATE brings its rows from the node's cache. It
+ *                           comes before the PLAN that makes this server serve the partition.
  *   with workers            SUBSCRIBE, PULL, FLUSH and SCAN come in. PUSH brings the changed rows to the subscribers
- *                           each time a served partition advances.
+ *                           each time a served partition advances. ROWS answers SCAN.
  *   with other servers      FOLLOW comes in from followers; the server answers with UPDATE, at once and at each commit
- *                           point. It follows other servers by the same two messages. As its node's relay in a ring it
- *                           adds its node's FLUSH to that of the node before and sends the sum on, and passes PUSH on
- *                           (server_relay.c). */
+ *                           point. It follows other servers by the same two messages. As its node's relay in a ring
+ *                           the server adds its node's FLUSH to that of the node before it, and sends the sum to the
+ *                           next node. It also passes PUSH on (server_relay.c). */
 #ifndef AGILEML_PS_SERVER_H
 #define AGILEML_PS_SERVER_H
 
@@ -21,7 +21,7 @@
 #include "agileml/wire/plan.h"
 
 enum {
-    SERVER_SCAN_BYTES = 4 << 20,              /* of rows in a ROWS message or a piece of a copy, about */
+    SERVER_SCAN_BYTES = 4 << 20,              /* of rows in a ROWS message or a piece of a copy, approximately */
     SERVER_SCANS_MAX = 64,                    /* SCANs that wait for their clock */
     SERVER_EARLY_MAX = 1024,                  /* messages of an epoch that are kept until the epoch's plan comes */
     SERVER_UPDATES_MAX = 64,                  /* unanswered updates to a follower; then one update replaces them all */
@@ -29,32 +29,31 @@ enum {
     SERVER_FOLLOW_RETRY_MAX_US = 1000 * 1000, /* its longest wait; each wait is twice the one before */
 };
 
-/* What a follower on another server has of one of our replicas. server_follow.c makes the transitions:
+/* A follower of one of our replicas, on another server: what it has. server_follow.c makes the transitions:
  *
  *   COPYING --has every piece--> COPIED --reports a clock--> CAUGHT_UP
  *      ^---requests a piece again------'                         |
- *      ^---requests a piece: it begins anew----------------------'
- */
+ *      ^---requests a piece: it begins anew----------------------' */
 enum follower_state {
-    FOLLOWER_COPYING,   /* we send it the pieces of the copy */
-    FOLLOWER_COPIED,    /* it has every piece, of different clocks; the rows changed since `copied_from` are missing */
-    FOLLOWER_CAUGHT_UP, /* it has the state of clock `reached` and takes updates */
+    FOLLOWER_COPYING,   /* we send the follower the pieces of the copy */
+    FOLLOWER_COPIED,    /* it has every piece, of different clocks, but lacks the rows changed since `copied_from` */
+    FOLLOWER_CAUGHT_UP, /* it has the state at clock `reached` and takes updates */
 };
 
 struct server_follower {
     actor_id actor;
     enum follower_state state;
     uint64_t reached;        /* CAUGHT_UP: the clock of its state */
-    uint64_t caught_up_from; /* it has all commit points from this clock to `reached` that are still needed */
+    uint64_t caught_up_from; /* it can be restored to all needed commit points from this clock to `reached` */
     uint64_t copied_from;    /* our clock when its copy began */
-    uint64_t cursor;         /* where the piece sent last begins; FOLLOW_COPIED: none was sent, or it has them all */
+    uint64_t cursor;         /* where the piece sent last begins; FOLLOW_COPIED: no piece is outstanding */
     uint64_t sent;           /* updates up to this clock were sent */
     struct message *updates; /* sent but unanswered, oldest first */
     unsigned update_count;
 };
 
-/* What a replica here is. The plan's server of a clock is its ParamServ (on a reliable machine) or ActivePS (on a
- * transient one); a reliable replica that follows an ActivePS is its BackupPS (the paper, section 3.2).
+/* The state of one of our replicas. The plan's server of a clock is its ParamServ (on a reliable machine) or ActivePS
+ * (on a transient one). A reliable replica that follows an ActivePS is its BackupPS (the paper, section 3.2).
  *
  *   COPYING --catches up--> FOLLOWING --is promoted--> SERVING
  *                               ^                       |   ^
@@ -63,10 +62,10 @@ struct server_follower {
  *
  * A new epoch puts a replica that is not COPYING back to FOLLOWING. */
 enum replica_state {
-    REPLICA_COPYING,     /* its rows are of different clocks: the copy is not complete */
-    REPLICA_FOLLOWING,   /* it has the state of its clock */
-    REPLICA_SERVING,     /* it takes the flushes of the next clock */
-    REPLICA_HANDED_OVER, /* another server takes the flushes of the next clock; PULLs up to its own are answered here */
+    REPLICA_COPYING,     /* the copy is not complete; its rows are of different clocks */
+    REPLICA_FOLLOWING,   /* the replica has the state at its clock */
+    REPLICA_SERVING,     /* the replica takes the flushes of the next clock */
+    REPLICA_HANDED_OVER, /* another server takes the flushes of the next clock; this replica still answers PULLs */
 };
 
 /* How a replica follows another. Only server_follow.c changes the fields; server.c resets `heard`. */
@@ -75,28 +74,28 @@ struct replica_following {
     uint64_t copy_from;     /* the server's clock when the copy began */
     uint64_t heard;         /* the clock of the newest UPDATE */
     uint64_t retry_us;      /* when to send FOLLOW again; 0: the replica follows nobody */
-    uint64_t retry_wait_us; /* how long it waited for `retry_us` */
+    uint64_t retry_wait_us; /* the wait that ends at `retry_us` */
     uint64_t number;        /* of the last FOLLOW */
-    uint64_t again;         /* number of the last FOLLOW that requested a lost update anew; 0: none yet */
+    uint64_t again;         /* number of the last FOLLOW that requested a lost update again; 0: none yet */
 };
 
 /* The checkpoint that a replica is to write. Only server_checkpoint.c changes it. */
 struct replica_checkpoint {
     struct message_checkpoint *asked; /* requested, but not written yet; NULL: none */
     bool writing;                     /* the hook is writing it */
-    bool in_place;                    /* the hook reads the replica's own rows, which therefore must not change */
-    struct message_written *written;  /* the last success, to report it again; NULL: none */
+    bool in_place;                    /* the hook reads the replica's own rows; until it is done they must not change */
+    struct message_written *written;  /* the last success, kept to report it again; NULL: none */
 };
 
-/* One partition's place on this server. */
+/* One partition, and this server's replica of it. */
 struct server_replica {
-    struct partition *partition; /* NULL: no replica of it here */
+    struct partition *partition; /* NULL: no replica here */
     enum replica_state state;
-    bool in_step;          /* it serves, or follows at most one commit interval behind; as counted in server.lagging */
-    uint64_t durable;      /* the newest clock whose state a reliable machine has, or two in stage transient */
-    uint64_t durable_from; /* reliable machines have all commit points from this clock to `durable` that are needed */
-    uint64_t sum_clock;    /* the newest clock of which a ring's sum has come in this epoch */
-    uint64_t promoted; /* its clock when it began to serve: up to there the server before it reports what is durable */
+    bool in_step;     /* serves, or follows at most one commit interval behind; counted in server.lagging */
+    uint64_t durable; /* the newest clock whose state is on a reliable machine, or on two machines in stage transient */
+    uint64_t durable_from; /* all needed commit points from this clock to `durable` are durable too */
+    uint64_t sum_clock;    /* the newest clock of which this epoch has brought a ring's sum */
+    uint64_t promoted;     /* its clock when it began to serve; the server before it answers for earlier clocks */
     struct server_follower *followers;
     unsigned follower_count;
     struct replica_following following;
@@ -106,33 +105,34 @@ struct server_replica {
 /* One clock of a partition at a relay. */
 struct relay_entry {
     uint64_t clock;
-    struct message own, sum; /* our node's flush; and the sum of the nodes before it in the chain */
+    struct message own, sum; /* our node's flush, and the sum of the nodes before it in the chain */
     bool has_own, has_sum;
-    bool sent; /* both were passed on, added up */
+    bool sent; /* the sum of both was sent to the next node */
 };
 
 /* What waits at a relay. Only server_relay.c changes it. */
 struct relay {
     struct relay_partition {
-        struct relay_entry *entries; /* at most two for each clock that a worker may be ahead */
+        struct relay_entry *entries; /* at most 2 x (staleness + 1) */
         unsigned count;
     } * partitions;
-    uint32_t partition_count; /* 0: nothing has come yet in this epoch */
-    uint64_t sums_taken;      /* by this server, of a whole chain; for tests */
-    uint64_t sums_overlapped; /* that were not taken, as some of their origins had delivered; for tests */
+    uint32_t partition_count; /* 0: nothing has arrived yet in this epoch */
+    uint64_t sums_taken;      /* sums of a whole chain that this server has taken; for tests */
+    uint64_t sums_overlapped; /* sums that were rejected with FLUSH_OVERLAPS; for tests */
 };
 
 /* The nodes of a plan. */
 struct plan_members {
     struct index_map index; /* node -> place in needs_from */
-    uint64_t *needs_from;   /* first clock of the node's assignments; WIRE_CLOCK_NEVER: it has none, or none is named */
+    uint64_t *needs_from;   /* first clock of the node's assignments; WIRE_CLOCK_NEVER: none, or not decided */
     uint32_t count;
 };
 
 struct server_hooks {
     /* Starts to write `partition`, which is at the checkpoint's clock, to the checkpoint's path, and returns at once.
-     * server_written is called when the file is written, on the io's thread. With `copy` the hook owns the partition
-     * and closes it; without `copy` the server keeps its rows unchanged until then. NULL: no checkpoints here. */
+     * When the file is written, the hook's owner calls server_written on the io's thread. With `copy` the hook owns the
+     * partition and closes it. Without `copy` the server keeps the rows unchanged until server_written. NULL: this
+     * server writes no checkpoints. */
     void (*write)(void *context, struct partition *partition, const struct message_checkpoint *checkpoint, bool copy);
     /* Fills a newly opened partition from the checkpoint in `path`, calls partition_loaded, and returns 0 or an error.
      * A row whose clock stays 0 has its start value. Blocks. */
@@ -145,13 +145,13 @@ struct server {
     actor_id self;
     const struct job *job;
     struct server_hooks hooks;
-    uint64_t epoch;                  /* of the plan in force, or of the fence; messages of older epochs are dropped */
-    bool fenced;                     /* no plan of `epoch` has come yet */
-    struct plan_view plan;           /* in force */
-    struct plan_members members;     /* of the plan */
-    struct plan_view later_plan;     /* waits until no replica is being written in place */
-    bool reliable;                   /* the plan names our node as reliable */
-    uint32_t partition_count;        /* of the job */
+    uint64_t epoch;              /* of the plan in force, or of a newer FENCE; messages of older epochs are dropped */
+    bool fenced;                 /* no plan of `epoch` has come yet */
+    struct plan_view plan;       /* in force */
+    struct plan_members members; /* of the plan */
+    struct plan_view later_plan; /* newer; waits until no replica is being written in place */
+    bool reliable;               /* the plan names our node as reliable */
+    uint32_t partition_count;    /* of the job */
     struct server_replica *replicas; /* by partition */
     uint64_t committed;              /* the newest clock that is known to be committed */
     unsigned lagging;                /* replicas of the plan that are not in step */
@@ -162,7 +162,7 @@ struct server {
         struct message message;
     } * early;
     unsigned early_count;
-    struct message *given; /* partitions out of the node's cache, each an UPDATE; they wait for their epoch's plan */
+    struct message *given; /* UPDATEs from the node's cache, one per partition; they wait for their epoch's plan */
     unsigned given_count;
     struct scan_request {
         actor_id from;
@@ -179,11 +179,11 @@ void server_init(struct server *server, struct io *io, actor_id self, const stru
                  const struct server_hooks *hooks);
 void server_close(struct server *server);
 
-/* Takes the write hook's result and reports it to the agent. `written` has number, partition, clock, and bytes and
- * checksum or else the error. */
+/* Takes the write hook's result and reports it to the agent. `written` has number, partition, clock and state; also
+ * bytes and checksum after a success, or the error's text. */
 void server_written(struct server *server, const struct message_written *written);
 
-/* Whether this server takes flushes of `clock` for the partition now. For tests: I7. */
+/* Whether this server takes flushes of `clock` for the partition now. Tests check I7 by it. */
 bool server_serves(const struct server *server, uint32_t partition, uint64_t clock);
 
 /* The actor's functions (net/io.h), `self` a struct server. */

@@ -1,5 +1,5 @@
-/* Checkpoints of a server's replicas. When a replica is at the clock of a requested checkpoint, a hook writes it. See
- * server_private.h. */
+/* Checkpoints of a server's replicas, and commits. A hook writes a replica when it is at the clock of a requested
+ * checkpoint. A commit beyond that clock halts there first. See server_private.h. */
 #include "agileml/ps/server_private.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ void replica_no_checkpoint(struct server *server, struct server_replica *replica
     }
 }
 
-/* Whether the replica can't come to exactly this clock any more: it is beyond, or its next update leads beyond. */
+/* Whether the replica can't reach exactly this clock any more: its own clock, or its next update's, is beyond. */
 static bool replica_passed(const struct server_replica *replica, uint64_t clock) {
     const struct partition *partition = replica->partition;
     uint64_t next = partition->held_count > 0 ? partition->held[0].update.clock : clock;
@@ -57,7 +57,7 @@ void replica_checkpoint(struct server *server, struct server_replica *replica) {
         return;
     }
     replica->checkpoint.writing = true;
-    /* A pure follower changes only by updates, which it can hold back while its rows are written. */
+    /* A pure follower changes only by updates, which the server can hold back while the rows are written. */
     replica->checkpoint.in_place = !replica_may_serve(server, replica);
     if (!replica->checkpoint.in_place) {
         struct error error = {0};
@@ -73,6 +73,42 @@ void replica_checkpoint(struct server *server, struct server_replica *replica) {
     }
     server->hooks.write(server->hooks.context, partition, checkpoint, !replica->checkpoint.in_place);
 }
+
+/* ---- Commit ---- */
+
+void replica_commit(struct server *server, struct server_replica *replica) {
+    struct partition *partition = replica->partition;
+    struct error error = {0};
+    uint64_t before = partition->clock;
+    bool halts = true; /* a requested checkpoint's clock lies before the committed clock: stop there first */
+    while (halts && !replica->checkpoint.in_place) {
+        uint64_t halt = replica->checkpoint.asked != NULL ? replica->checkpoint.asked->clock : 0;
+        halts = halt > partition->clock && halt < server->committed;
+        if (partition_commit(partition, halts ? halt : server->committed, &error) != 0) {
+            server_fail(server, &error);
+            return;
+        }
+        replica_checkpoint(server, replica);
+        halts = halts && (replica->checkpoint.asked == NULL || halt <= partition->clock);
+    }
+    if (partition->clock != before && replica->state == REPLICA_HANDED_OVER) {
+        replica->state = REPLICA_FOLLOWING; /* its rows are newer than those it served */
+    }
+}
+
+void server_commit(struct server *server, uint64_t committed) {
+    if (committed <= server->committed) {
+        return;
+    }
+    server->committed = committed;
+    for (uint32_t p = 0; p < server->partition_count; p++) {
+        if (server->replicas[p].partition != NULL) {
+            replica_commit(server, &server->replicas[p]);
+        }
+    }
+}
+
+/* ---- Requests ---- */
 
 static void checkpoint_ask(struct server *server, uint32_t number, const struct message_checkpoint *checkpoint) {
     struct server_replica *replica = number < server->partition_count ? &server->replicas[number] : NULL;
@@ -99,13 +135,12 @@ static void checkpoint_ask(struct server *server, uint32_t number, const struct 
 void server_receive_checkpoint(struct server *server, const struct message *message) {
     size_t count;
     const uint32_t *numbers = checkpoint_partitions(message, &count);
-    server_commit(server, message->checkpoint.committed);
     for (size_t i = 0; i < count; i++) {
         checkpoint_ask(server, numbers[i], &message->checkpoint);
     }
 }
 
-void server_written(struct server *server, const struct message_written *written) {
+void server_checkpoint_written(struct server *server, const struct message_written *written) {
     send_written(server, written);
     struct server_replica *replica =
         written->partition < server->partition_count ? &server->replicas[written->partition] : NULL;
@@ -117,10 +152,5 @@ void server_written(struct server *server, const struct message_written *written
             *replica->checkpoint.written = *written;
         }
         replica_commit(server, replica);
-    }
-    if (plan_is_there(&server->later_plan)) {
-        struct plan_view plan = server->later_plan;
-        server->later_plan = (struct plan_view){0};
-        server_take_plan(server, &plan);
     }
 }

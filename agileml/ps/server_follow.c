@@ -1,5 +1,5 @@
-/* How a replica follows another one: by a copy of its rows, then by updates. And which clocks followers make durable.
- * See server_private.h. */
+/* How a replica follows a server's replica: first by a copy of the rows, then by updates. Also computes the durable
+ * clock from what followers have. See server_private.h. */
 #include "agileml/ps/server_private.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static bool is_follower(const struct server *server, uint32_t number, actor_id a
     return actor != ACTOR_NONE && plan_has_role(&server->plan, number, actor);
 }
 
-/* Whether the follower has a role in the clock after `clock`, and so needs the state of that clock too. */
+/* Whether the follower has a role in the clock after `clock`, and so needs the state at that clock too. */
 static bool follows_beyond(const struct server *server, uint32_t number, actor_id actor, uint64_t clock) {
     const struct wire_placement *placement = server_placement(server, number);
     return clock + 1 < server->plan.terms.from_clock || actor == placement->next_server ||
@@ -37,7 +37,7 @@ static struct server_follower *follower_make(struct server_replica *replica, act
     return &replica->followers[replica->follower_count++];
 }
 
-/* Forgets the oldest updates, up to `clock`. */
+/* Drops the oldest updates, up to `clock`. */
 static void updates_drop(struct server_follower *follower, uint64_t clock) {
     unsigned dropped = 0;
     while (dropped < follower->update_count && follower->updates[dropped].update.clock <= clock) {
@@ -69,8 +69,8 @@ static void send_update(struct server *server, const struct server_follower *fol
     server->io->send(server->io, follower->actor, &copy);
 }
 
-/* Builds the update from `from_clock` to the replica's clock. It shares the frames of another follower's last update
- * where that covers the same clocks. */
+/* Builds the update from `from_clock` to the replica's clock. Shares the frames of another follower's last update if
+ * that covers the same clocks. */
 static int build_update(struct server *server, struct server_replica *replica, uint64_t from_clock,
                         struct message *update) {
     for (unsigned f = 0; f < replica->follower_count; f++) {
@@ -93,8 +93,8 @@ static int build_update(struct server *server, struct server_replica *replica, u
     return result;
 }
 
-/* The follower that makes clocks below from_clock durable: the present BackupPS, or the next one where there is none
- * yet, or the next server where the present one is to be the next BackupPS. */
+/* Returns the follower that makes clocks below from_clock durable: the present BackupPS. If there is none yet, it is
+ * the next BackupPS. If that will be on the present server's node, it is the next server. */
 static actor_id backup_now(const struct wire_placement *placement) {
     if (placement->backup != ACTOR_NONE) {
         return placement->backup;
@@ -103,8 +103,8 @@ static actor_id backup_now(const struct wire_placement *placement) {
     return becomes_backup ? placement->next_server : placement->next_backup;
 }
 
-/* Whether a follower needs the state of this commit point. A follower that only gets ready for the plan's next half
- * gets the commit points of that half alone: an update takes bandwidth that the workers need. */
+/* Whether a follower needs the state at this commit point. A follower that only gets ready for the plan's `next_` half
+ * gets only the commit points of that half: each update takes bandwidth that the workers need. */
 static bool follower_needs(const struct server *server, uint32_t number, actor_id follower, uint64_t clock) {
     const struct message_plan *plan = &server->plan.terms;
     bool of_next = clock % plan->next_commit_every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock ||
@@ -162,8 +162,8 @@ static void send_updates_again(struct server *server, const struct server_follow
     }
 }
 
-/* Answers a FOLLOW with a description of what was sent before, without rows. The rows may still be on their way; if
- * they are lost, the follower requests them `again`. Sends nothing if nothing is outstanding. */
+/* Answers a FOLLOW with a description, without rows, of what was sent before. The rows may still be on their way; if
+ * they were lost, the follower requests them `again`. Sends nothing if nothing is outstanding. */
 static void send_sent(struct server *server, const struct server_replica *replica,
                       const struct server_follower *follower, uint64_t number) {
     struct message sent = {.type = MESSAGE_UPDATE, .epoch = server->epoch};
@@ -184,8 +184,9 @@ static void send_sent(struct server *server, const struct server_replica *replic
     server->io->send(server->io, follower->actor, &sent);
 }
 
-/* A follower that has not caught up requests a piece of the copy, or the rows changed since the copy began. A follower
- * that begins its copy anew keeps `copied_from`: the rows changed since the first beginning let it catch up. */
+/* Handles a FOLLOW from a follower that has not caught up. It requests a piece of the copy, or the rows that changed
+ * since the copy began. If a copy begins again, `copied_from` stays: the rows changed since the first beginning include
+ * all that the follower lacks. */
 static void follow_copying(struct server *server, struct server_replica *replica, actor_id from,
                            const struct message_follow *follow) {
     struct server_follower *follower = follower_find(replica, from);
@@ -200,7 +201,7 @@ static void follow_copying(struct server *server, struct server_replica *replica
                                              .updates = follower->updates};
         cursor = 0;
     } else if (cursor != 0 && follow->clock != follower->copied_from) {
-        cursor = 0; /* it has pieces of a copy that we do not know */
+        cursor = 0; /* the follower has pieces of a copy that we do not know */
     }
     if (cursor == FOLLOW_COPIED && follower->state == FOLLOWER_COPYING) {
         follower->state = FOLLOWER_COPIED;
@@ -218,8 +219,8 @@ static void follow_copying(struct server *server, struct server_replica *replica
     }
 }
 
-/* Whether a commit point lies between the two clocks. An update from `after` to `before` then skips that point, and
- * leaves its receiver without this restore point. */
+/* Whether a commit point lies between the two clocks. If so, an update from `after` to `before` skips that point, and
+ * the receiver can't be restored to it. */
 static bool points_between(const struct server *server, uint64_t after, uint64_t before) {
     uint64_t clock = after + 1;
     while (clock < before && !plan_is_commit_point(&server->plan, clock)) {
@@ -228,8 +229,8 @@ static bool points_between(const struct server *server, uint64_t after, uint64_t
     return clock < before;
 }
 
-/* Finds the follower's oldest commit point, as it reports that it has come to `clock`. Updates that we did not send, or
- * that skip a commit point, give it their last clock only. */
+/* Sets `caught_up_from` of a follower that reports the state at `clock`. Below the end of an update that we did not
+ * send, or that skips a commit point, the follower may lack commit points. */
 static void follower_find_caught_up_from(const struct server *server, struct server_follower *follower,
                                          uint64_t clock) {
     uint64_t at = follower->reached;
@@ -245,7 +246,7 @@ static void follower_find_caught_up_from(const struct server *server, struct ser
     }
 }
 
-/* The follower reports the state of `clock`. Drops the updates up to there. */
+/* Handles a follower's report that it has the state at `clock`. Drops the updates up to there. */
 static void follower_came_to(const struct server *server, struct server_follower *follower, uint64_t clock) {
     follower_find_caught_up_from(server, follower, clock);
     updates_drop(follower, clock);
@@ -285,18 +286,19 @@ static void follow_caught_up(struct server *server, struct server_replica *repli
     }
 }
 
-void server_receive_follow(struct server *server, struct server_replica *replica, actor_id from,
+bool server_receive_follow(struct server *server, struct server_replica *replica, actor_id from,
                            const struct message_follow *follow) {
     if (replica->state == REPLICA_COPYING || from == server->self ||
         !is_follower(server, replica->partition->id, from)) {
-        return;
+        return false;
     }
     if (!follow->caught_up && replica_answers(replica)) {
         follow_copying(server, replica, from, follow);
     } else if (follow->caught_up && follow->clock <= replica->partition->clock) {
         follow_caught_up(server, replica, from, follow);
-        replica_step(server, replica); /* replica_waits_for_copy may have held it back */
+        return true; /* replica_waits_for_copy may have kept the replica from advancing */
     }
+    return false;
 }
 
 /* ---- What is durable ---- */
@@ -306,7 +308,7 @@ struct durable {
     uint64_t from, until;
 };
 
-/* The range that a follower has, up to `most`. */
+/* Returns the range that a follower has, up to `most`. */
 static struct durable follower_has(const struct server_replica *replica, actor_id actor, uint64_t most) {
     const struct server_follower *follower = follower_find(replica, actor);
     struct durable has = {0, 0};
@@ -317,8 +319,9 @@ static struct durable follower_has(const struct server_replica *replica, actor_i
     return has.from <= has.until ? has : (struct durable){0, 0};
 }
 
-/* The range that the BackupPSs of an ActivePS (a server on a transient machine) have. The present backup counts up to
- * the boundary, the clock before from_clock. The next one counts for all clocks once it has come to the boundary. */
+/* Returns the range that the BackupPSs of an ActivePS (a server on a transient machine) have. The present backup counts
+ * up to the boundary, the clock before from_clock. The next backup counts for all clocks once it has reached the
+ * boundary. */
 static struct durable backups_have(const struct server *server, const struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     uint64_t boundary = server->plan.terms.from_clock - 1;
@@ -327,16 +330,16 @@ static struct durable backups_have(const struct server *server, const struct ser
         below = follower_has(replica, backup_now(placement), boundary);
     }
     struct durable above = {0, 0};
-    /* A backup on our own node is no second copy: the next server, on another node, says what that backup has. */
+    /* A backup on our own node is no second copy. The next server, on another node, will count that backup. */
     if (actor_node(placement->next_backup) != actor_node(server->self)) {
         above = follower_has(replica, placement->next_backup, WIRE_CLOCK_NEVER);
     }
     return above.until >= boundary && above.until > below.until ? above : below;
 }
 
-/* The range that is durable without a backup: on a reliable machine (ParamServ), or where the plan names no backup, as
- * there was no machine for one. Commit points only: the least durable clock of all partitions becomes the
- * committed clock, and other partitions have restore points at commit points alone. */
+/* Returns the range that is durable without a backup: our server is on a reliable machine (ParamServ), or there was no
+ * machine for a backup. Counts only commit points. The least durable clock of all partitions becomes the committed
+ * clock, and other partitions can be restored only to commit points. */
 static struct durable own_has(const struct server *server, const struct server_replica *replica) {
     const struct partition *partition = replica->partition;
     struct durable has = {.until = partition->clock};
@@ -357,10 +360,10 @@ static struct durable own_has(const struct server *server, const struct server_r
     return has;
 }
 
-/* Whether our own copy is durable: our server is on a reliable machine and has no backup now (servers on reliable nodes
- * have backups only in stage transient), or is the backup itself. The latter may be a server of the plan's next half
- * that is the present backup. Another server of the next half does not count for clocks before it: these are durable
- * by the present server and its backup. */
+/* Whether our own copy is durable. Our server must be on a reliable machine, and either have no backup now or be the
+ * present backup itself. (Servers on reliable nodes have backups only in stage transient. The present backup may be the
+ * server of the plan's next half.) A server of the next half that is not the backup does not count for clocks below
+ * from_clock: the present server and its backup make these durable. */
 static bool is_paramserv(const struct server *server, const struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     bool below = replica->partition->clock < server->plan.terms.from_clock;
@@ -368,10 +371,10 @@ static bool is_paramserv(const struct server *server, const struct server_replic
     return server->reliable && (backup == ACTOR_NONE || backup == server->self);
 }
 
-/* Whether, in stage transient, our copy is the only one, and a backup for the plan's next half has not caught up yet.
- * Then our clocks count as durable, as no other machine has more. If they did not count, workers could come to the end
- * of their window between two commit points. A new plan that names another backup would then wait for ever: a copy
- * catches up at a commit point. */
+/* Whether, in stage transient, our copy is the only one, as the backup of the plan's next half has not caught up yet.
+ * Then our clocks count as durable, as no other machine has more. Otherwise workers could reach the end of their window
+ * between two commit points. A new plan with another backup would then wait for ever, as a copy catches up only at a
+ * commit point. */
 static bool is_only_copy(const struct server *server, const struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     const struct server_follower *follower = follower_find(replica, backup_now(placement));
@@ -402,7 +405,10 @@ bool replica_waits_for_copy(const struct server *server, const struct server_rep
     const struct message_plan *plan = &server->plan.terms;
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     uint64_t clock = replica->partition->clock;
-    actor_id backup = clock < plan->from_clock ? backup_now(placement) : placement->next_backup;
+    /* Before from_clock the next half's server may serve already. The present half's backup may then be our own
+     * replica, so the next half's backup counts. */
+    bool below = clock < plan->from_clock && placement->server == server->self;
+    actor_id backup = below ? backup_now(placement) : placement->next_backup;
     const struct server_follower *follower = follower_find(replica, backup);
     if (is_paramserv(server, replica) || !plan->recoverable || backup == ACTOR_NONE ||
         (follower != NULL && follower->state == FOLLOWER_CAUGHT_UP) || !plan_is_commit_point(&server->plan, clock)) {
@@ -414,7 +420,7 @@ bool replica_waits_for_copy(const struct server *server, const struct server_rep
 
 /* ---- The side that follows ---- */
 
-/* The server that the replica is to follow now; ACTOR_NONE: it need not follow. */
+/* Returns the server that the replica is to follow now; ACTOR_NONE: none. */
 static actor_id replica_leader(const struct server *server, const struct server_replica *replica) {
     uint32_t number = replica->partition->id;
     const struct wire_placement *placement = server_placement(server, number);
@@ -437,7 +443,7 @@ bool replica_follows_closely(const struct server *server, const struct server_re
            partition_reached(replica->partition) + every >= replica->following.heard;
 }
 
-/* Connects to the server to follow. That server only answers. */
+/* Connects to the server to follow. Only the follower connects: the server only answers. */
 static void connect_leader(const struct server *server, actor_id leader) {
     const char *endpoint = plan_endpoint(&server->plan, leader);
     if (endpoint != NULL && actor_node(leader) != actor_node(server->self)) {
@@ -467,7 +473,8 @@ static void follow_later(struct server *server, struct server_replica *replica, 
     }
 }
 
-/* Sends FOLLOW, with the replica's clock, to `answer`, which has sent an update, and to the server to follow. */
+/* Sends FOLLOW, with the replica's clock, to the server to follow. Also sends it to `answer`, the server that has just
+ * sent an update, unless that is ACTOR_NONE. */
 static void follow_tell(struct server *server, struct server_replica *replica, actor_id answer) {
     actor_id leader = replica_leader(server, replica);
     replica->following.retry_us = 0;
@@ -510,8 +517,8 @@ void server_timer(void *self) {
     }
 }
 
-/* Handles the result of applying an update: accuses the sender of a bad update, reports other failures as our own. True
- * when there was no error. */
+/* Handles the result of applying an update. Accuses the sender of a bad update; reports other errors as our own
+ * failure. Returns true when there was no error. */
 static bool update_taken(struct server *server, actor_id from, const struct message *update, int result,
                          const struct error *error) {
     if (result == AML_EPROTOCOL) {
@@ -522,7 +529,7 @@ static bool update_taken(struct server *server, actor_id from, const struct mess
     return result == 0;
 }
 
-/* Takes a piece of a copy: the one requested, or the first piece of another copy. True when it was taken. */
+/* Takes a piece of a copy: the requested piece, or the first piece of another copy. Returns true when it was taken. */
 static bool take_piece(struct server *server, struct server_replica *replica, actor_id from,
                        const struct message *message) {
     const struct message_update *update = &message->update;
@@ -540,7 +547,8 @@ static bool take_piece(struct server *server, struct server_replica *replica, ac
     return true;
 }
 
-/* Takes an update: the one after a copy, with which the replica catches up, or the next one. True when it was taken. */
+/* Takes an update: the update after a copy, with which the replica catches up, or else the next update. Returns true
+ * when it was taken. */
 static bool take_update(struct server *server, struct server_replica *replica, actor_id from,
                         const struct message *message) {
     const struct message_update *update = &message->update;
@@ -556,15 +564,15 @@ static bool take_update(struct server *server, struct server_replica *replica, a
     } else {
         uint64_t reached = partition_reached(replica->partition);
         if (update->clock <= reached || update->from_clock > reached) {
-            return false; /* a repeat; or the update before it is missing, which our next FOLLOW shows */
+            return false; /* repeated, or an earlier update is missing, which our next FOLLOW shows */
         }
         result = partition_hold(replica->partition, message, &error);
     }
     return update_taken(server, from, message, result, &error);
 }
 
-/* Whether the update that the server describes as `sent` was lost. It was if we would still take it: connections keep
- * order, so it should have come before its description. */
+/* Whether the update that the server describes in `sent` was lost. Connections keep order, so an update arrives before
+ * its description. If we would still take the update, it was lost. */
 static bool update_lost(const struct server_replica *replica, const struct message_update *sent) {
     if (replica->state != REPLICA_COPYING) {
         return !sent->piece && sent->clock > partition_reached(replica->partition);
@@ -575,7 +583,7 @@ static bool update_lost(const struct server_replica *replica, const struct messa
     return sent->cursor == (sent->from_clock == replica->following.copy_from ? replica->following.cursor : 0);
 }
 
-/* Requests a lost update again, once: not again before the answer to a FOLLOW sent after that request. */
+/* Requests a lost update again, once. Only the answer to a later FOLLOW can lead to another request. */
 static void receive_sent(struct server *server, struct server_replica *replica, actor_id from,
                          const struct message_update *sent) {
     if (sent->follow > replica->following.again && update_lost(replica, sent)) {
@@ -584,10 +592,10 @@ static void receive_sent(struct server *server, struct server_replica *replica, 
     }
 }
 
-void server_receive_update(struct server *server, struct server_replica *replica, actor_id from,
+bool server_receive_update(struct server *server, struct server_replica *replica, actor_id from,
                            const struct message *update) {
     if (replica->state == REPLICA_SERVING || !plan_serves(&server->plan, update->update.partition, from)) {
-        return;
+        return false;
     }
     bool taken = false;
     if (update->update.follow != 0) {
@@ -599,7 +607,6 @@ void server_receive_update(struct server *server, struct server_replica *replica
     if (taken) {
         replica_commit(server, replica);
         follow_tell(server, replica, from);
-        replica_step(server, replica);
     }
-    replica_count_step(server, replica);
+    return taken;
 }

@@ -1,9 +1,10 @@
-/* A server thread as its node's relay in the ring (ring.h): it adds its node's flush to what comes from the node
- * before, and passes both on as one; and it passes pushes on. A relay knows nothing of what servers have. What it drops
- * or loses, origins send directly after a while (client.h), and a server takes each origin's flush once.
+/* A server thread as its node's relay in the ring (ring.h). It adds its node's flush to the sum from the node before,
+ * and sends the new sum to the next node. It also passes pushes on. A relay does not know what servers have received.
+ * If it drops or loses a flush, the origin sends the flush directly after a while (client.h). A server takes each
+ * origin's flush only once.
  *
- * A relay keeps, of each partition, at most 2 (staleness + 1) clocks, each with a flush of its node and a sum of the
- * nodes before; none of an older epoch. */
+ * For each partition a relay keeps at most 2 (staleness + 1) clocks of the present epoch, each with its node's flush
+ * and the sum of the nodes before. */
 #include "agileml/ps/server_private.h"
 
 #include <stdlib.h>
@@ -34,8 +35,9 @@ static void entry_remove(struct relay_partition *partition, unsigned e) {
     memmove(&partition->entries[e], &partition->entries[e + 1], (--partition->count - e) * sizeof *partition->entries);
 }
 
-/* Forgets what our node's flush of `clock` shows to be of no use: clocks that are complete, and those that no node can
- * have begun, as such a sum lacks our node's flush of a clock that comes first. So the flush finds room. */
+/* Makes room for our node's flush of `clock`. That flush shows that clocks more than the staleness before it are
+ * complete, and that no node can have begun clocks more than the staleness after it. Drops the entries of these
+ * clocks. */
 static void forget_others(struct server *server, uint32_t number, uint64_t clock) {
     uint64_t apart = server->job->staleness + UINT64_C(1);
     struct relay_partition *partition = &server->relay.partitions[number];
@@ -47,8 +49,8 @@ static void forget_others(struct server *server, uint32_t number, uint64_t clock
     }
 }
 
-/* Forgets a partition's clocks up to `clock` that were passed on: they are complete. Not those that wait, as a PUSH may
- * tell of a clock that is not. */
+/* Drops a partition's sent entries up to `clock`, the clock of a PUSH: these clocks are complete. Keeps entries that
+ * wait, as the clock in a PUSH may be wrong. */
 static void forget_sent(struct server *server, uint32_t number, uint64_t clock) {
     struct relay_partition *partition = &server->relay.partitions[number];
     for (unsigned e = partition->count; e-- > 0;) {
@@ -70,8 +72,8 @@ void server_relay_plan(struct server *server) {
     }
 }
 
-/* The entry of a clock, made when new. NULL: the clock is older than all the others that are kept, and there is no
- * room. That is so for sums alone (forget_others). */
+/* Returns the entry of a clock, made when new. NULL: there is no room, and the clock is older than all kept clocks.
+ * This happens only for sums (forget_others). */
 static struct relay_entry *entry_of(struct server *server, uint32_t number, uint64_t clock) {
     if (server->relay.partitions == NULL) {
         server->relay.partition_count = server->partition_count;
@@ -85,7 +87,7 @@ static struct relay_entry *entry_of(struct server *server, uint32_t number, uint
         }
         oldest = partition->entries[e].clock < partition->entries[oldest].clock ? e : oldest;
     }
-    if (partition->count >= 2 * (server->job->staleness + 1)) { /* workers are at most so far apart */
+    if (partition->count >= 2 * (server->job->staleness + 1)) { /* workers can't be further apart */
         if (partition->entries[oldest].clock > clock) {
             return NULL;
         }
@@ -98,7 +100,7 @@ static struct relay_entry *entry_of(struct server *server, uint32_t number, uint
 
 /* ---- Sums ---- */
 
-/* Whether every key names a row of the partition, in ascending order, so that none is there twice. */
+/* Whether every key is of the partition, and the keys ascend, so that no key is there twice. */
 static bool keys_fit(const struct server *server, uint32_t number, const struct rows_view *view) {
     const struct table_spec *spec = &server->job->tables[view->table];
     for (uint32_t i = 0; i < view->count; i++) {
@@ -111,7 +113,7 @@ static bool keys_fit(const struct server *server, uint32_t number, const struct 
     return true;
 }
 
-/* Returns 0, or AML_EPROTOCOL if the message has not rows of the partition. */
+/* Checks that all rows of the message are of the partition. Returns 0 or AML_EPROTOCOL. */
 static int rows_fit(const struct server *server, uint32_t number, const struct message *message, struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
     int count = rows_check(message, server->job->shapes, server->job->table_count, views, error);
@@ -124,7 +126,7 @@ static int rows_fit(const struct server *server, uint32_t number, const struct m
     return count < 0 ? count : 0;
 }
 
-/* Appends the sums of two lists of rows, each ascending: a row of both is one + other. */
+/* Appends the sums of two lists of rows, each ascending. A row in both lists becomes one + other. */
 static void add_rows(struct message *sum, const struct row_shape *shape, const struct rows_view *one,
                      const struct rows_view *other) {
     const struct rows_codec *codec = rows_codec(WIRE_FULL);
@@ -158,7 +160,8 @@ static void add_rows(struct message *sum, const struct row_shape *shape, const s
     rows_append(sum, one->table, WIRE_FULL, keys, values);
 }
 
-/* Adds our node's flush to the sum of the nodes before, as floats are to be added in this order everywhere. */
+/* Adds our node's flush to the sum of the nodes before it. The order matters: floats must be added in the chain's order
+ * everywhere. */
 static void add_flushes(const struct server *server, struct message *sum, const struct message *before,
                         const struct message *own) {
     for (unsigned t = 0; t < server->job->table_count; t++) {
@@ -192,7 +195,8 @@ static void send_sum(struct server *server, const struct ring_chain *chain, unsi
     server_relay_send(server, to, sum);
 }
 
-/* Passes an entry on that is complete. It stays, without its rows, so that a repeated message finds it. */
+/* Sends an entry's sum if the entry is complete. The entry stays, without its rows, so that a repeated message is
+ * recognized. */
 static void entry_step(struct server *server, const struct ring_chain *chain, unsigned place,
                        struct relay_entry *entry) {
     if (entry->sent || !entry->has_own || (!entry->has_sum && place > 0)) {
@@ -218,7 +222,7 @@ void server_relay_flush(struct server *server, actor_id from, const struct messa
     int before = own ? place : place - 1;
     if (place < 0 || before < 0 || ring_relay(chain, (unsigned)place) != server->self ||
         actor_node(from) != ring_node(chain, (unsigned)before) || flush->origin != ring_node(chain, (unsigned)before)) {
-        return; /* the sender goes by another ring */
+        return; /* the sender uses another ring */
     }
     if (rows_fit(server, flush->partition, message, &error) != 0) {
         server_accuse(server, from, message, &error);

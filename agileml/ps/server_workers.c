@@ -1,4 +1,4 @@
-/* Workers' requests to a server: SUBSCRIBE, PULL, FLUSH, SCAN; and the pushes to them. See server_private.h. */
+/* Workers' requests to a server (SUBSCRIBE, PULL, FLUSH, SCAN), and the pushes to workers. See server_private.h. */
 #include "agileml/ps/server_private.h"
 
 #include <stdlib.h>
@@ -15,8 +15,8 @@ static void push_head(const struct server *server, const struct server_replica *
     push->push.pieces = partition_pieces(replica->partition, to, push->push.received + 1);
 }
 
-/* Whether a subscriber is to get pushes. A node that gets ready has the state that it subscribed with. When its first
- * clock is the next one, the server of that clock pushes once what has changed since. */
+/* Whether a subscriber is to get pushes now. A node that gets ready gets none, until the next clock is its first. Then
+ * the server of that clock pushes what has changed since the subscription. */
 static bool push_is_due(const struct server *server, const struct partition *partition,
                         const struct subscription *subscription) {
     uint64_t from = subscription->needs_from;
@@ -24,7 +24,7 @@ static bool push_is_due(const struct server *server, const struct partition *par
            (from < server->plan.terms.from_clock || plan_server_at(&server->plan, from, partition->id) == server->self);
 }
 
-/* The chain of the partition's clock; false: it has none, or we are not the clock's server. */
+/* Sets *chain to the partition's chain at the clock. Returns false when the clock has no ring. */
 static bool chain_at(struct server *server, uint32_t partition, uint64_t clock, struct ring_chain *chain) {
     const struct ring *ring = rings_at(&server->rings, server->job, &server->plan, clock);
     if (ring != NULL) {
@@ -42,7 +42,8 @@ static bool has_all_rows(const struct partition *partition, const struct subscri
     return t == partition->job->table_count;
 }
 
-/* Whether one push is right for all nodes of the chain: they are subscribed to all rows, and know the same clock. */
+/* Whether one push is right for all nodes of the chain: all are subscribed to all rows, and were sent the same
+ * clock. */
 static bool chain_is_even(const struct server *server, struct partition *partition, const struct ring_chain *chain) {
     const struct subscription *first = partition_subscription(partition, ring_node(chain, 0));
     for (unsigned place = 0; place < chain->length; place++) {
@@ -55,8 +56,8 @@ static bool chain_is_even(const struct server *server, struct partition *partiti
     return true;
 }
 
-/* Sends the nodes of the clock's chain one push, which they pass on. Returns false where that is not possible, or where
- * their flushes have not got through by the ring. */
+/* Sends the first node of the clock's chain a push that the nodes pass on. Returns false when that is not possible, or
+ * when the clock's flushes have not arrived by the ring. */
 static bool push_by_ring(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
     struct ring_chain chain;
@@ -68,7 +69,7 @@ static bool push_by_ring(struct server *server, struct server_replica *replica) 
     }
     const struct subscription *first = partition_subscription(partition, ring_node(&chain, 0));
     push_head(server, replica, first->subscriber, first->sent_clock, &push);
-    push.push.received = partition->clock; /* they have all delivered it */
+    push.push.received = partition->clock; /* all nodes of the chain have delivered it */
     push.push.pieces = 0;
     push.push.ring = chain.digest;
     if (first->sent_clock < partition->clock) {
@@ -113,8 +114,8 @@ void replica_push(struct server *server, struct server_replica *replica, bool mi
     message_close(&model);
 }
 
-/* Whether the replica can answer a SUBSCRIBE of `from` with state. A node that gets ready gets its state from the
- * server of its first clock as soon as that server has a copy, even if the present server's state is newer. */
+/* Whether the replica can answer a SUBSCRIBE of `from` with state. A node that gets ready gets state from the server of
+ * its first clock, as soon as that server has a copy. The present server may have a newer state. */
 static bool replica_tells(const struct server *server, const struct server_replica *replica, actor_id from) {
     uint64_t needs_from = server_needs_from(server, from);
     bool joins = needs_from >= server->plan.terms.from_clock && replica->partition->clock + 1 < needs_from &&
@@ -127,8 +128,8 @@ void server_receive_subscribe(struct server *server, struct server_replica *repl
     const struct message_subscribe *subscribe = &message->subscribe;
     struct error error = {0};
     struct rows_view views[WIRE_TABLES_MAX];
-    /* We handed this partition over, but the sender's newer plan makes us its server again. Let it retry: this replica
-     * may go before that. */
+    /* We handed this partition over, but the sender's newer plan makes us its server again. Let the sender retry: this
+     * replica may be closed before that plan comes. */
     bool behind = replica->state == REPLICA_HANDED_OVER && replica->partition->clock < subscribe->known;
     if (!replica_may_serve(server, replica) || behind) {
         server_answer_later(server, from, message);
@@ -144,7 +145,7 @@ void server_receive_subscribe(struct server *server, struct server_replica *repl
     bool first = before == NULL;
     bool tells = replica_tells(server, replica, from);
     if ((first ? 0 : before->request) < subscribe->after) {
-        /* An earlier SUBSCRIBE of this worker is missing here. The answer to its next PULL shows the worker which. */
+        /* An earlier SUBSCRIBE of this worker is missing here. The answer to the worker's next PULL shows which. */
         server_answer_later(server, from, message);
         return;
     }
@@ -161,7 +162,7 @@ void server_receive_subscribe(struct server *server, struct server_replica *repl
     push_head(server, replica, from, subscribe->known, &push);
     push.push.request = subscribe->request;
     if (result == 0 && subscribe->only) {
-        push.push.from_clock = push.push.clock; /* the state of these rows is known, or on its way */
+        push.push.from_clock = push.push.clock; /* the worker has these rows' state, or it is on its way */
     } else if (result == 0 && tells) {
         result = partition_rows(replica->partition, views, (unsigned)count, subscribe->known, &push, &error);
     } else {
@@ -187,7 +188,7 @@ void server_receive_pull(struct server *server, struct server_replica *replica, 
     bool answers = subscription != NULL && replica_answers(replica) &&
                    (pull->pull.again || push_is_due(server, partition, subscription));
     if (answers && !pull->pull.again && subscription->sent_clock > from_clock) {
-        from_clock = subscription->sent_clock; /* everything up to there was sent, even if it was lost since */
+        from_clock = subscription->sent_clock; /* everything up to there was sent, even if it was lost on the way */
     }
     struct message push;
     push_head(server, replica, from, from_clock, &push);
@@ -198,15 +199,15 @@ void server_receive_pull(struct server *server, struct server_replica *replica, 
         partition_changes(partition, subscription, from_clock, NULL, NULL, &push);
         subscription->sent_clock = partition->clock;
     } else {
-        push.push.clock = from_clock; /* nothing new, but the answer shows that we live */
+        push.push.clock = from_clock; /* nothing new, but the answer shows that we are alive */
         push.push.ring = answers && subscription->by_ring ? 1 : 0;
     }
     server->io->send(server->io, from, &push);
 }
 
-/* Raises the committed clock to what a worker reports, but not beyond what this server knows to be possible. Each
- * partition served here must be durable at that clock, or have been durable when another server handed it over. A
- * server that serves nothing can't check the report, and learns the committed clock from the servers it follows. */
+/* Raises the committed clock to what a worker reports, as far as this server can confirm it. Each partition served here
+ * must be durable at that clock, or have been handed over to us at a later clock. A server that serves nothing can't
+ * check the report; it learns the committed clock from the servers that it follows. */
 static void take_committed(struct server *server, uint64_t committed) {
     bool serves = false;
     for (uint32_t p = 0; p < server->partition_count && committed > server->committed; p++) {
@@ -222,7 +223,7 @@ static void take_committed(struct server *server, uint64_t committed) {
     }
 }
 
-/* Rejects rows with a NaN or an infinity if the job is set so. Returns `count` or AML_EPROTOCOL. */
+/* Rejects rows with a NaN or an infinity if the job wants that. Returns `count` or AML_EPROTOCOL. */
 static int check_numbers(const struct job *job, const struct rows_view *views, int count, struct error *error) {
     for (int v = 0; v < count && job->reject_nan; v++) {
         const struct table_spec *spec = &job->tables[views[v].table];
@@ -235,9 +236,9 @@ static int check_numbers(const struct job *job, const struct rows_view *views, i
     return count;
 }
 
-/* Refuses a piece that puts rows and is not the last one of its flush. Rows that are put are kept as they came until
- * the clock is complete, so thousands of pieces would take the memory of as many flushes. Returns `count`, or an
- * error. */
+/* Rejects a piece that puts rows, unless it is the last piece of its flush. Put rows are kept as they came until the
+ * clock is complete, so thousands of such pieces would take the memory of as many flushes. Returns `count` or
+ * AML_EPROTOCOL. */
 static int check_piece(const struct server *server, const struct message_flush *flush, const struct rows_view *views,
                        int count, struct error *error) {
     for (int v = 0; v < count && flush->more != 0; v++) {
@@ -250,8 +251,8 @@ static int check_piece(const struct server *server, const struct message_flush *
     return count;
 }
 
-/* Takes a FLUSH, by a ring if there is a `chain`. Returns a flush_result; AML_EPROTOCOL with nothing changed; or an
- * error of partition_flush. */
+/* Takes a FLUSH; with `chain`, one that travels by a ring. Returns a flush_result; AML_EPROTOCOL, with nothing changed;
+ * or another error of partition_flush. */
 static int take_flush(struct server *server, struct server_replica *replica, actor_id from,
                       const struct message *message, const struct ring_chain *chain, struct error *error) {
     const struct message_flush *flush = &message->flush;
@@ -266,12 +267,12 @@ static int take_flush(struct server *server, struct server_replica *replica, act
     count = check_numbers(server->job, views, count, error);
     count = check_piece(server, flush, views, count, error);
     if (count < 0 && chain != NULL) {
-        return FLUSH_UNEXPECTED; /* whose fault it is shows when each origin sends its own */
+        return FLUSH_UNEXPECTED; /* which origin is wrong shows when each sends its own flush */
     }
     if (count < 0 || chain == NULL) {
         return count < 0 ? count
-                         : partition_flush_piece(replica->partition, flush->origin, flush->clock, flush->piece,
-                                                 flush->more != 0, views, (unsigned)count, error);
+                         : partition_flush(replica->partition, flush->origin, flush->clock, flush->piece,
+                                           flush->more != 0, views, (unsigned)count, error);
     }
     actor_id *origins = memory_resized(NULL, chain->length, sizeof *origins);
     for (unsigned place = 0; place < chain->length; place++) {
@@ -288,7 +289,7 @@ static int take_flush(struct server *server, struct server_replica *replica, act
     return result;
 }
 
-static void receive_flush(struct server *server, struct server_replica *replica, actor_id from,
+static bool receive_flush(struct server *server, struct server_replica *replica, actor_id from,
                           const struct message *message, const struct ring_chain *chain) {
     struct error error = {0};
     int result = take_flush(server, replica, from, message, chain, &error);
@@ -299,30 +300,28 @@ static void receive_flush(struct server *server, struct server_replica *replica,
     } else if (result != FLUSH_UNEXPECTED) {
         take_committed(server, message->flush.committed);
     }
-    if (result == FLUSH_TAKEN) {
-        replica_step(server, replica);
-    }
+    return result == FLUSH_TAKEN;
 }
 
-void server_receive_flush(struct server *server, struct server_replica *replica, actor_id from,
+bool server_receive_flush(struct server *server, struct server_replica *replica, actor_id from,
                           const struct message *message) {
-    receive_flush(server, replica, from, message, NULL);
+    return receive_flush(server, replica, from, message, NULL);
 }
 
-void server_receive_ring_flush(struct server *server, actor_id from, const struct message *message) {
+bool server_receive_ring_flush(struct server *server, actor_id from, const struct message *message) {
     const struct message_flush *flush = &message->flush;
     struct ring_chain chain;
     if (flush->partition >= server->partition_count || !server_knows(server, from) ||
         !chain_at(server, flush->partition, flush->clock, &chain) || chain.digest != flush->ring) {
-        return;
+        return false;
     }
     struct server_replica *replica = &server->replicas[flush->partition];
     bool ends = flush->origin == ring_node(&chain, chain.length - 1) && from == ring_relay(&chain, chain.length - 1);
     if (plan_server_at(&server->plan, flush->clock, flush->partition) != server->self || !ends) {
         server_relay_flush(server, from, message, &chain);
-    } else if (replica->partition != NULL) {
-        receive_flush(server, replica, from, message, &chain);
+        return false;
     }
+    return replica->partition != NULL && receive_flush(server, replica, from, message, &chain);
 }
 
 static void send_rows(struct server *server, struct partition *partition, actor_id to,

@@ -49,7 +49,7 @@ static void step_rows(const struct table *table, uint64_t clock, uint32_t slot, 
     }
 }
 
-/* Copies the rows and states between the table and the call: into the call, or back. */
+/* Copies rows and states from the table into the call, or `back` from the call into the table. */
 static void copy_rows(struct steps *steps, uint32_t first, uint32_t count, bool back) {
     const struct table *tables[] = {steps->table, steps->table->partner};
     unsigned char *copies[] = {steps->call.rows, steps->call.states};
@@ -74,7 +74,7 @@ static void call_apply_rows(struct steps *steps) {
         int result = steps->table->spec->apply_rows(&steps->call, steps->table->spec->parameters);
         if (result != 0) {
             text[sizeof text - 1] = '\0';
-            int code = result > 0 ? AML_EINPUT : result == AML_ESTOP ? AML_EFAIL : result; /* nobody ended the node */
+            int code = result > 0 ? AML_EINPUT : result == AML_ESTOP ? AML_EFAIL : result; /* nobody stopped the node */
             error_set(steps->error, code, "table %s: apply_rows: %s", steps->table->spec->name,
                       text[0] != '\0' ? text : "failed without a reason");
         }

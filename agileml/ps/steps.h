@@ -1,6 +1,6 @@
-/* The steps that a table's optimizer makes in a clock (agileml.h, aml_table.apply and apply_rows). For apply_rows it
- * collects copies of rows, which lie anywhere in the table, so that one call steps many of them. Keeps no old rows and
- * sets no clocks: partition.c does. One thread. */
+/* The steps that a table's optimizer makes in a clock (agileml.h, aml_table.apply and apply_rows). For apply_rows,
+ * copies of rows from anywhere in the table are collected, so that one call steps many rows. Keeps no old rows and sets
+ * no clocks: partition.c does. One thread. */
 #ifndef AGILEML_PS_STEPS_H
 #define AGILEML_PS_STEPS_H
 
@@ -8,7 +8,7 @@
 
 enum {
     STEPS_ROWS_MAX = 4096,       /* of a call of apply_rows */
-    STEPS_BYTES_MAX = 256 * 1024 /* of the rows, states and sums of a call, unless a single row has more */
+    STEPS_BYTES_MAX = 256 * 1024 /* of the rows, states and sums of a call, unless a single row is larger */
 };
 
 struct steps {
@@ -21,10 +21,10 @@ struct steps {
 
 /* Begins the steps of a clock, of at most `count` rows. `error` must live until steps_close. */
 void steps_open(struct steps *steps, const struct table *table, uint64_t clock, uint32_t count, struct error *error);
-/* Steps `rows` rows with slots from `slot` on, whose sums lie one behind the other: now, or with others up to
- * steps_close. A row has one step in a clock. The sums are read now. */
+/* Steps the `rows` rows from `slot` on; their sums follow each other in `sums`. The steps are made now, or together
+ * with others until steps_close; the sums are read now. A row has at most one step in a clock. */
 void steps_add(struct steps *steps, uint32_t slot, uint32_t rows, const unsigned char *sums);
-/* Makes the steps that are left, and frees the arrays. */
+/* Makes the remaining steps and frees the arrays. */
 void steps_close(struct steps *steps);
 
 #endif

@@ -111,7 +111,7 @@ int64_t table_find(const struct table *table, uint64_t key) {
                                  : slot_index_find(&table->index, table_keys(table), key);
 }
 
-/* Fills in the row behind the last one, for which there is room. */
+/* Makes a sparse row in the next free slot, for which there must be room. */
 static void table_make_row(struct table *table, uint64_t key) {
     const struct table_spec *spec = table->spec;
     uint32_t slot = table->count++;

@@ -1,5 +1,5 @@
-/* Tables of parameters: what an app declares, how keys map to partitions, and the rows of one table
- * that one partition holds. Knows nothing of clocks' order, origins or messages (partition.h does). */
+/* Tables of parameters: what an app declares, how keys map to partitions, and one partition's rows of one table. Knows
+ * nothing of the order of clocks, of origins or of messages (partition.h does). */
 #ifndef AGILEML_PS_TABLE_H
 #define AGILEML_PS_TABLE_H
 
@@ -9,13 +9,13 @@
 #include "agileml/optimizers.h"
 #include "agileml/wire/rows.h"
 
-/* Fills `row` (width elements, zeroed before) with the start value of row `key`. A pure function of its arguments: any
- * node, at any time, must find the same value. Called from any thread. */
+/* Fills `row` (width elements, zeroed before) with the start value of row `key`. Must be a pure function of its
+ * arguments, so that all nodes compute the same value at any time. Called from any thread. */
 typedef void table_start(void *context, uint64_t key, void *row);
 
 /* Changes a row and its state by the sum of a clock's updates: aml_table.apply. Called from any server thread. */
 typedef void table_apply(const struct aml_step *step, const void *parameters);
-/* The same for many rows at once: aml_table.apply_rows. */
+/* Does the same for many rows at once: aml_table.apply_rows. */
 typedef int table_apply_rows(const struct aml_steps *steps, const void *parameters);
 
 struct table_spec {
@@ -28,19 +28,17 @@ struct table_spec {
     bool whole;                /* workers' caches hold all rows or none, in order: slot == key */
     bool compressed;           /* flushed and pushed as WIRE_BF16: for float32 add tables only */
     bool flushed_sparse;       /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
-    bool averaged;             /* by S-MA, a clock makes the mean of all nodes' rows. For add tables of floats */
+    bool averaged;             /* under S-MA, rows become the mean of all nodes' rows; add tables of floats only */
     bool given;                /* with `flushed_sparse`: the app reports its changes; workers' caches keep no `base` */
     uint32_t row_guard;        /* bytes of zeros behind each row of a worker's cache, which nobody may write */
-    struct arena_files *files; /* where rows, their keys and clocks go that take too much memory; NULL: they stay there.
-                                  For put tables */
+    struct arena_files *files; /* of put tables: for rows, keys and clocks that don't fit in memory; NULL: none */
     table_start *start;        /* NULL: rows start as zeros */
     void *context;
-    table_apply *apply; /* an optimizer, for add tables; if neither is there, the sum of a clock's updates is added */
+    table_apply *apply; /* an optimizer, for add tables. Without an optimizer, the sum of a clock's updates is added */
     table_apply_rows *apply_rows; /* an optimizer instead of `apply` */
     const void *parameters;
-    unsigned
-        state; /* with an optimizer: the number of the table of its rows' states, a higher one; 0: rows have no state */
-    bool hidden; /* a table of states: servers, their followers and checkpoints have it; apps and workers do not */
+    unsigned state; /* with an optimizer: the number, above its own, of its rows' table of states; 0: none */
+    bool hidden;    /* a table of states: servers, their followers and checkpoints have it; apps and workers do not */
 };
 
 /* Add tables of whole numbers are flushed sparse from this width on, in elements: narrower rows gain little. */
@@ -56,12 +54,12 @@ struct job {
     struct row_shape shapes[WIRE_TABLES_MAX]; /* of the tables: table_shape */
     uint32_t staleness;
     struct strategy_clocks clocks;
-    enum exchange exchange; /* other than direct only if ring_unfit_table finds no table */
-    bool checked;           /* search for an app's mistakes also where that takes time (workers/check.h) */
-    bool reject_nan;        /* a NaN or an infinity in an update is a failure of the node that sends it */
+    enum exchange exchange; /* direct if ring_unfit_table finds a table */
+    bool checked;           /* search for an app's mistakes also where that takes time (workers/process/check.h) */
+    bool reject_nan;        /* a node that sends a NaN or an infinity in an update has failed */
 };
 
-/* Whether what a node does may go on from what another one has put, and not only from sums. */
+/* Whether the job has put tables: then a node's work may depend on single rows that another node has put. */
 static inline bool job_has_put_tables(const struct job *job) {
     unsigned t = 0;
     while (t < job->table_count && job->tables[t].mode != AML_PUT) {
@@ -70,9 +68,9 @@ static inline bool job_has_put_tables(const struct job *job) {
     return t < job->table_count;
 }
 
-/* Returns the first table whose rows workers' caches lack, so that no partition can be restored from a cache; the
- * number of tables: there is none. A cache has all rows of whole tables, but neither what rounding pushes leave out,
- * nor what its own node puts, nor an optimizer's states. */
+/* Returns the first table whose rows workers' caches lack, so that no partition can be restored from a cache. Returns
+ * the number of tables when there is no such table. A cache has all rows of whole tables. It lacks what rounded pushes
+ * leave out, what its own node puts, and an optimizer's states. */
 static inline unsigned job_unkept_table(const struct job *job) {
     unsigned t = 0;
     while (t < job->table_count && job->tables[t].whole && job->tables[t].mode == AML_ADD &&
@@ -82,12 +80,13 @@ static inline unsigned job_unkept_table(const struct job *job) {
     return t;
 }
 
-/* Whether workers keep what partitions can be restored from, by a plan in force with these terms. */
+/* Whether workers' caches must have all rows while a plan with these terms is in force, so that partitions can be
+ * restored from them. */
 static inline bool job_is_kept(const struct job *job, const struct message_plan *terms) {
     return terms->transient != 0 && job_unkept_table(job) == job->table_count;
 }
 
-/* The number of the tables that the app has declared: those of states come behind them. */
+/* Returns the number of tables that the app has declared. The tables of states come after them. */
 static inline unsigned job_app_tables(const struct job *job) {
     unsigned count = job->table_count;
     while (count > 0 && job->tables[count - 1].hidden) {
@@ -96,7 +95,7 @@ static inline unsigned job_app_tables(const struct job *job) {
     return count;
 }
 
-/* How messages have a table's rows. */
+/* Returns the form of the table's rows in messages. */
 static inline struct row_shape table_shape(const struct table_spec *spec) {
     return (struct row_shape){.type = spec->type,
                               .width = spec->width,
@@ -108,27 +107,28 @@ static inline struct row_shape table_shape(const struct table_spec *spec) {
                               .hidden = spec->hidden};
 }
 
-/* Whether an optimizer makes the table's rows of the sums of updates. */
+/* Whether an optimizer changes the table's rows by the sums of updates. */
 static inline bool table_stepped(const struct table_spec *spec) {
     return spec->apply != NULL || spec->apply_rows != NULL;
 }
 
-/* The spec of the table of states of a table with an optimizer: `width` elements of its type for each of its rows. */
+/* Returns the spec of the table of states of a table with an optimizer. For each row of the table it has a row of
+ * `width` elements of the same type. */
 struct table_spec table_state_spec(const struct table_spec *spec, uint32_t width);
 
-/* The partition of a key: dense keys are dealt in turn, sparse ones by hash. */
+/* Returns the partition of a key. Dense keys are dealt in turn, sparse keys by hash. */
 static inline uint32_t table_partition(const struct table_spec *spec, uint64_t key, uint32_t partitions) {
     return (uint32_t)((spec->rows > 0 ? key : hash_mix(key) >> 32) % partitions);
 }
 
-/* A dense table's part of a partition: how many rows it has, and the key of each slot. */
+/* Return how many rows of a dense table the partition has, and the key of each slot there. */
 static inline uint64_t table_dense_rows(const struct table_spec *spec, uint32_t partition, uint32_t partitions) {
     return spec->rows / partitions + (partition < spec->rows % partitions ? 1 : 0);
 }
 static inline uint64_t table_dense_key(uint32_t slot, uint32_t partition, uint32_t partitions) {
     return (uint64_t)slot * partitions + partition;
 }
-/* The slot of a key in its partition, which the table has. */
+/* Returns the slot of a dense table's key in its partition. */
 static inline uint32_t table_dense_slot(uint64_t key, uint32_t partitions) {
     return (uint32_t)(key / partitions);
 }
@@ -141,39 +141,39 @@ struct table {
     uint32_t count;          /* slots in use */
     struct arena rows;       /* count x row_bytes */
     struct arena clocks;     /* uint32_t per slot: the last clock that changed the row */
-    struct arena errors;     /* where pushes round: as `rows`, what the codec's `feed` keeps of them */
-    struct arena writers;    /* put tables: uint32_t per slot, who wrote it last (see partition.h) */
+    struct arena errors;     /* if pushes round: count x row_bytes, the rounding errors from the codec's `feed` */
+    struct arena writers;    /* put tables: uint32_t per slot, the last writer (struct contribution) */
     struct arena keys;       /* sparse tables: uint64_t per slot */
     struct slot_index index; /* sparse tables: of `keys` */
-    struct table *partner;   /* of a table with optimizer states: the hidden table that has them; of that hidden table:
-                              * the table whose states it has; NULL: none. Partners have the same rows in the same
-                              * slots: a row that is made in one is made in both */
+    /* a table with optimizer states and the hidden table of these states are partners; NULL: none. Partners have
+     * the same rows in the same slots: a new row is made in both */
+    struct table *partner;
 };
 
 enum { TABLE_SLOTS_MAX = SLOT_INDEX_MAX };
 
-/* Opens the partition's part; dense rows get their start values now. */
+/* Opens the partition's part of the table. Dense rows get their start values now, sparse rows when they are made. */
 int table_open(struct table *table, const struct table_spec *spec, uint32_t partition, uint32_t partitions,
                struct error *error);
 void table_close(struct table *table);
 
-/* Makes two tables, both without rows that are not in the other, partners. Neither may move in memory any more. */
+/* Makes two tables with the same rows partners. From then on neither may move in memory. */
 static inline void table_pair(struct table *table, struct table *states) {
     table->partner = states;
     states->partner = table;
 }
 
-/* Makes `copy` another table with the same rows, without a partner. AML_ENOMEM leaves it closed. */
+/* Makes `copy` a table with the same rows, without a partner. After AML_ENOMEM `copy` is closed. */
 int table_copy(struct table *copy, const struct table *table, struct error *error);
 
 /* Whether `key` names a row of this partition's part. */
 bool table_holds(const struct table *table, uint64_t key);
 
-/* The slot of `key`, which the table holds; INDEX_NONE: a sparse row that is not there yet. */
+/* Returns the slot of `key`, for which table_holds must be true; INDEX_NONE: the sparse row does not exist yet. */
 int64_t table_find(const struct table *table, uint64_t key);
 
-/* The slot of `key`; a sparse row that is not there yet is made with its start value. AML_EPROTOCOL when
- * the key is not of this partition or beyond a dense table's rows; AML_ELIMIT when the table is full. */
+/* Returns the slot of `key`. Makes a sparse row that does not exist yet, with its start value. Returns AML_EPROTOCOL
+ * when table_holds is false, AML_ELIMIT when the table is full, AML_ENOMEM. */
 int64_t table_slot(struct table *table, uint64_t key);
 static inline const uint64_t *table_keys(const struct table *table) {
     return (const uint64_t *)(const void *)table->keys.base;
@@ -184,7 +184,7 @@ static inline uint64_t table_key(const struct table *table, uint32_t slot) {
 static inline unsigned char *table_row(const struct table *table, uint32_t slot) {
     return table->rows.base + (size_t)slot * table->spec->row_bytes;
 }
-/* NULL where pushes do not round. */
+/* Returns the slot's rounding errors; NULL: pushes do not round. */
 static inline void *table_errors(const struct table *table, uint32_t slot) {
     return table->errors.base != NULL ? table->errors.base + (size_t)slot * table->spec->row_bytes : NULL;
 }

@@ -23,14 +23,14 @@ static inline float to_float(uint16_t half) {
     return of_bits((uint32_t)half << 16);
 }
 
-/* Rounds to nearest, ties to even: adds just below half of the last bit that is kept, and one more where that bit is
- * odd. The carry then rounds. Selects instead of branching, so that loops vectorize. */
+/* Rounds to nearest, ties to even: adds just below half of the last kept bit, and one more where that bit is odd. The
+ * carry then rounds. Selects values instead of branching, so that loops vectorize. */
 static inline uint16_t to_half(float value) {
     uint32_t bits = bits_of(value);
     uint32_t magnitude = bits & MAGNITUDE;
     uint32_t rounded = bits + 0x7FFF + ((bits >> 16) & 1);
     rounded = (rounded & MAGNITUDE) >= EXPONENT ? bits : rounded; /* no finite number becomes infinite */
-    rounded = magnitude > EXPONENT ? bits | 0x400000 : rounded;   /* a NaN stays one, also without its lower half */
+    rounded = magnitude > EXPONENT ? bits | 0x400000 : rounded;   /* a NaN stays a NaN, even without its lower half */
     return (uint16_t)(rounded >> 16);
 }
 
@@ -40,7 +40,7 @@ static inline float finite_or_zero(float value) {
 }
 
 /* Returns value + error, to be rounded and sent. Limits |error| to |value| / 256; returns `value` when the sum is not
- * finite. Magnitudes compare as their bits do. */
+ * finite. Compares magnitudes by their bits, which have the same order. */
 static inline float fed(float value, float error) {
     uint32_t most = bits_of(value * ERROR_PER_VALUE) & MAGNITUDE;
     uint32_t bits = bits_of(error);
@@ -48,12 +48,6 @@ static inline float fed(float value, float error) {
     magnitude = magnitude > most ? most : magnitude;
     uint32_t sum = bits_of(value + of_bits(magnitude | (bits & ~MAGNITUDE)));
     return of_bits((sum & EXPONENT) == EXPONENT ? bits_of(value) : sum);
-}
-
-void bfloat16_encode(uint16_t *restrict to, const float *restrict from, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        to[i] = to_half(from[i]);
-    }
 }
 
 void bfloat16_decode(float *restrict to, const uint16_t *restrict from, size_t count) {

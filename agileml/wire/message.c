@@ -1,4 +1,4 @@
-/* The table of all messages, and the one encoder and decoder that walk it. See message.h. */
+/* The table of all messages, and the encoder and decoder that walk it. See message.h. */
 #include "agileml/wire/message.h"
 
 #include "agileml/wire/plan.h"
@@ -16,11 +16,11 @@ enum field_kind { FIELD_END = 0, FIELD_U8, FIELD_I32, FIELD_U32, FIELD_U64, FIEL
 struct field {
     enum field_kind kind;
     size_t offset;    /* in struct message */
-    uint64_t maximum; /* for whole numbers; for a text the bytes of its array */
+    uint64_t maximum; /* of a whole number: its highest value; of a text: the bytes of its array */
     const char *name; /* "MESSAGE.FIELD" */
 };
 
-enum { FIELDS_MAX = 24 /* of a message, with the entry that ends them */ };
+enum { FIELDS_MAX = 24 /* of a message, including the FIELD_END entry */ };
 
 /* What a message's payload frames hold. */
 enum frame_kind {
@@ -49,7 +49,7 @@ struct layout {
 #define TEXT(member)       FIELD(FIELD_TEXT, member, sizeof(((struct message *)0)->member))
 #define ANY                UINT64_MAX
 #define CLOCK              UINT64_C(0xFFFFFFF0)
-#define ITEMS              (UINT64_C(1) << 40) /* of a node: sums over nodes and clocks remain exact in JSON */
+#define ITEMS              (UINT64_C(1) << 40) /* of a node: sums over nodes and clocks stay exact in JSON */
 #define TIME               (UINT64_C(1) << 48) /* microseconds: a sum over WIRE_NODES_MAX nodes does not overflow */
 #define NO_FRAMES                                                                                                      \
     FRAMES_NONE, 0, {0}, {                                                                                             \
@@ -380,7 +380,7 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_NOTE:
     case MESSAGE_CHECKPOINT_NOW:
         return ROLE_OPERATOR;
-    case MESSAGE_EVICT: /* without a name: a node that leaves by itself */
+    case MESSAGE_EVICT: /* a node that leaves by itself sends no name */
         return message->frames[0]->size == 0 ? ROLE_NODE : ROLE_OPERATOR;
     case MESSAGE_WELCOME:
     case MESSAGE_PLAN:
@@ -552,7 +552,7 @@ static int frames_check(const struct message *message, const struct layout *layo
         }
         return 0;
     }
-    return rows_frames_check(message, error);
+    return rows_frames_check(message, layout->name, error);
 }
 
 static int evaluate_check(const struct message *message, struct error *error) {
@@ -601,7 +601,7 @@ static int feed_ask_check(const struct message *message, struct error *error) {
     return 0;
 }
 
-/* The batches' bytes must be those of the frame. */
+/* Checks that the batches' sizes add up to the frame of their bytes. */
 static int feed_check(const struct message *message, struct error *error) {
     size_t count;
     const struct wire_batch *batches = feed_batches(message, &count);
@@ -621,8 +621,8 @@ static int feed_check(const struct message *message, struct error *error) {
     return 0;
 }
 
-/* Checks the contents of records: every text must end, as texts are used in place; and what the message's own function
- * checks. */
+/* Checks the contents of records. Every text must end, as texts are used in place. Some messages have a check of their
+ * own. */
 static int records_check(const struct message *message, const struct layout *layout, struct error *error) {
     struct {
         unsigned type, frame;

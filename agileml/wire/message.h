@@ -1,8 +1,8 @@
 /* Every message of AgileML: its meaning, its fields, its frames, its limits.
  *
- * On the wire a message is one head frame (a fixed header and the fields, little-endian, packed) and up to
- * MESSAGE_FRAMES_MAX payload frames, which are neither copied nor decoded element by element. The table in message.c
- * defines the head's layout. For frames of rows see rows.h. */
+ * On the wire a message is one head frame and up to MESSAGE_FRAMES_MAX payload frames. The head frame has a fixed
+ * header and the fields, little-endian and packed. Payload frames are neither copied nor decoded element by element.
+ * The table in message.c defines the head's layout. For frames of rows see rows.h. */
 #ifndef AGILEML_WIRE_MESSAGE_H
 #define AGILEML_WIRE_MESSAGE_H
 
@@ -20,13 +20,13 @@
 
 /* ---- Who speaks ---- */
 
-/* An actor is one incarnation of one part of a process: 48 random bits chosen when the process starts,
- * which name the node's incarnation (the design's *origin* is the incarnation's worker runtime), and
- * 16 bits for the part: 0 the worker runtime and node agent, 1.. its server threads. */
+/* An actor is one part of one process, as long as the process runs. The upper 48 bits are random, chosen when the
+ * process starts: they name the node's incarnation. The lower 16 bits name the part: 0 is the worker runtime and the
+ * node agent, 1.. are the server threads. */
 typedef uint64_t actor_id;
 enum { ACTOR_PART_BITS = 16, ACTOR_PART_MAX = 0xFFFF };
 static const actor_id ACTOR_NONE = 0;
-static const actor_id ACTOR_CONTROLLER = 1; /* its node bits are 0, which no node has */
+static const actor_id ACTOR_CONTROLLER = 1; /* node bits 0, which no node has */
 
 static inline actor_id actor_of_part(actor_id node, unsigned part) {
     return (node & ~(actor_id)ACTOR_PART_MAX) | part;
@@ -47,11 +47,11 @@ static inline int actor_is_pulse(actor_id actor) {
     return actor_part(actor) == ACTOR_PART_PULSE;
 }
 
-/* The order of two actors, for qsort and bsearch; also of records that begin with one. */
+/* Compares two actors, or two records that begin with an actor, for qsort and bsearch. */
 int actor_compare(const void *one, const void *other);
 
-/* An *origin* delivers flushes: a node's worker runtime (part 0), or its catch-up origin of an epoch, under which the
- * same runtime does the work that lost nodes have left undone. */
+/* An *origin* delivers flushes. It is a node's worker runtime (part 0), or that runtime's catch-up origin of an epoch.
+ * Under its catch-up origin the runtime does the work that lost nodes have left undone. */
 enum { ACTOR_PART_CATCH_UP = 0x8000 };
 static inline actor_id origin_catch_up(actor_id node, uint64_t epoch) {
     return actor_of_part(node, ACTOR_PART_CATCH_UP | (unsigned)(epoch & (ACTOR_PART_CATCH_UP - 1)));
@@ -89,14 +89,14 @@ enum {
     WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
     WIRE_WINDOW_MAX = 256,      /* clocks that workers may be ahead of the commit, beyond staleness */
     WIRE_PIECES_MAX = 4096,     /* pieces of a flush */
-    WIRE_PROGRESS_MAX = 4096,   /* unacknowledged PROGRESS messages of a node; with so many it begins no clock */
+    WIRE_PROGRESS_MAX = 4096,   /* unacknowledged PROGRESS messages of a node; at this limit the node begins no clock */
     WIRE_ASSIGNMENTS_MAX = 16384,
     WIRE_ASSIGNMENT_SHARDS_MAX = 4 * 65536, /* in all assignments of a plan */
     WIRE_RESTORE_POINTS_MAX = 1 << 19,
     WIRE_ROW_BYTES_MAX = 1 << 26,
     WIRE_JSON_MAX = 1 << 20,        /* one report line */
     WIRE_NOTE_MAX = 1 << 16,        /* a line for the report, in NOTE */
-    WIRE_APP_NOTES_MAX = 64,        /* different texts of APP_NOTE that a job's report has */
+    WIRE_APP_NOTES_MAX = 64,        /* different APP_NOTE texts in a job's report */
     WIRE_STATUS_MAX = 1 << 26,      /* the answer to STATUS */
     WIRE_LOTS_MAX = 8,              /* of a node */
     WIRE_FEED_SHARDS_MAX = 64,      /* in one FEED_ASK or FEED */
@@ -107,7 +107,7 @@ enum {
 };
 static const uint64_t WIRE_FRAME_BYTES_MAX = UINT64_C(1) << 30;
 static const uint64_t WIRE_CLOCK_MAX = UINT64_C(0xFFFFFFF0); /* servers keep a row's clock in 32 bits */
-#define WIRE_CLOCK_NEVER WIRE_CLOCK_MAX /* no job gets that far: "not decided yet", "without end" */
+#define WIRE_CLOCK_NEVER WIRE_CLOCK_MAX /* no job reaches this clock; stands for "not decided yet" or "without end" */
 
 /* ---- The messages ---- */
 
@@ -161,7 +161,7 @@ enum message_type {
     /* follower <-> serving replica */
     MESSAGE_FOLLOW = 38,
     MESSAGE_UPDATE = 39,
-    /* node <-> node, by way of a server of the node whose lots or data shards they are: struct message_passed */
+    /* node <-> node, passed on by a server (struct message_passed) */
     MESSAGE_LOT = 43,
     MESSAGE_LOT_METRICS = 44,
     MESSAGE_HOLDINGS = 46,
@@ -181,31 +181,33 @@ struct job_terms {
     uint64_t digest;               /* hash of what the app is made of: tables, metrics, the form of items */
     uint32_t staleness;            /* s of SSP, at most WIRE_STALENESS_MAX */
     uint32_t clocks_per_iteration; /* >= 1 */
-    uint32_t local_steps;          /* parts of an iteration in a clock, but under S-SGD; >= 1 */
+    uint32_t local_steps;          /* parts of an iteration that a clock works on, unless under S-SGD; >= 1 */
     uint8_t strategy;              /* enum strategy (collective/strategy.h) */
-    uint64_t iterations;           /* stop after so many; 0: no such limit */
+    uint64_t iterations;           /* stop after so many iterations; 0: no such limit */
     double seconds;                /* stop after so many seconds of training; 0: no such limit */
     double tolerance;              /* stop when the objective's relative change stays below this; 0: never */
-    uint32_t tolerance_iterations; /* for so many iterations in a row the change must stay below `tolerance` */
+    uint32_t tolerance_iterations; /* iterations in a row in which the change must stay below `tolerance` */
 };
 
 static inline struct strategy_clocks job_clocks(const struct job_terms *job) {
     return (struct strategy_clocks){.per_iteration = job->clocks_per_iteration, .local_steps = job->local_steps};
 }
 
-/* A node requests to join. Frames: endpoints of its server threads and its pulse (struct wire_endpoint each), metrics
- * (struct wire_metric each), the options that must be the same at all nodes (struct wire_option each). Repeated until
- * WELCOME. */
+/* A node requests to join. Repeated until WELCOME. Frames:
+ *
+ *   struct wire_endpoint each: the endpoints of its server threads and its pulse
+ *   struct wire_metric each: the metrics
+ *   struct wire_option each: the options that must be the same at all nodes */
 struct message_register {
     char name[WIRE_NAME_MAX];  /* the requested name; empty: the controller chooses */
-    char host[WIRE_HOST_MAX];  /* for people, and the node's group where it names none */
+    char host[WIRE_HOST_MAX];  /* for people; also the node's group if `group` is empty */
     char group[WIRE_NAME_MAX]; /* nodes of one group may all fail at once: a zone, a market, a rack; may be empty */
     char key[WIRE_KEY_MAX];    /* the process's public key; empty in a job without a key */
     uint64_t process_id;       /* for people */
     uint8_t tier;              /* enum node_tier */
     uint32_t threads;          /* worker threads */
-    uint32_t threads_max;      /* of a feeder, that the controller may have it make batches with; 0: always `threads` */
-    uint64_t slice;            /* items that the node works on at once, of all threads; 0: any number */
+    uint32_t threads_max;      /* of a feeder: the most threads that the controller may set; 0: always `threads` */
+    uint64_t slice;            /* items that all threads together work on at once; 0: any number */
     struct job_terms job;
 };
 
@@ -214,19 +216,23 @@ struct message_welcome {
     char name[WIRE_NAME_MAX];
     uint32_t heartbeat_ms; /* send a HEARTBEAT at least this often */
     uint32_t timeout_ms;   /* silence longer than this counts as a failure, on both sides */
-    uint32_t probe_ms;     /* the pulse asks its neighbours this often; 0: it does not */
+    uint32_t probe_ms;     /* the pulse probes its neighbours this often; 0: never */
 };
 
-/* Who serves and follows which partition and who works on which data shard in which clocks (docs/design.md,
- * "Plans"). The header's epoch is the plan's. Versions grow from plan to plan, over all epochs. Each plan is complete:
- * a receiver needs no earlier plan. Frames: nodes (struct wire_node), placement (struct wire_placement, one per
- * partition), assignments (struct wire_assignment), the assignments' shards (uint32_t each), endpoints (struct
- * wire_endpoint of every server thread and pulse). */
+/* A plan: which servers serve and follow each partition, and which origin works on which data shards in which clocks
+ * (docs/design.md, "Plans"). The header's epoch is the plan's. Versions grow from plan to plan, over all epochs. Each
+ * plan is complete: a receiver needs no earlier plan. Frames:
+ *
+ *   struct wire_node each: the nodes
+ *   struct wire_placement each: the placement, one record per partition
+ *   struct wire_assignment each: the assignments
+ *   uint32_t each: the assignments' shards
+ *   struct wire_endpoint each: the endpoints of every server thread and pulse */
 struct message_plan {
     uint64_t version;
     uint64_t restore; /* the clock to which this epoch's first plan restored every partition; 0 in the first epoch */
-    /* The servers of the placement's `next_` half serve this clock and later ones. WIRE_CLOCK_NEVER: not decided yet,
-     * their replicas get ready in the background. */
+    /* The servers of the placement's `next_` half serve this clock and later ones. WIRE_CLOCK_NEVER: not decided yet;
+     * meanwhile their replicas get ready in the background. */
     uint64_t from_clock;
     uint32_t commit_every, next_commit_every; /* clocks between commit points, before from_clock and from then on */
     uint32_t window;                          /* a worker may begin clocks up to committed + 1 + staleness + window */
@@ -242,21 +248,21 @@ struct message_plan {
     char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
 };
 
-/* What a data shard has, or several have. */
+/* The fingerprint of one data shard, or of several together. */
 struct wire_input_shard {
     uint64_t items; /* WIRE_ITEMS_UNKNOWN: the sender does not know the shard */
     uint64_t hash;  /* the sum of the items' hashes, each over use, keys and bytes */
 };
 #define WIRE_ITEMS_UNKNOWN UINT64_MAX
 
-/* What the node has read, including data shards that it does not keep; of an input that was read in parts, the shards
- * that it has put together. Sent after the node's first reading, and each time that the node knows more or has read
- * something else. Repeated until HEARTBEAT_ACK confirms that this input is the job's; until then the node begins no
- * clock. Frames: the fingerprint (struct wire_input_shard, one for each data shard), the files that were read (struct
- * wire_input_file). */
+/* The node reports the input that it has read, including data shards that it does not keep. If the nodes read the input
+ * in parts, the node reports the shards that it has put together. Sent after the node's first reading, and whenever the
+ * node knows more shards or has read something else. Repeated until HEARTBEAT_ACK confirms that this input is the
+ * job's. Until then the node begins no clock. Frames: the fingerprint (struct wire_input_shard, one for each data
+ * shard), the files that were read (struct wire_input_file). */
 struct message_input {
     uint64_t reading;            /* counts the node's INPUTs from 1 */
-    struct wire_input_shard own; /* what `read` has emitted itself, without the files that the library reads */
+    struct wire_input_shard own; /* what the app's `read` has emitted, without the files that the library reads */
 };
 
 /* A node has loaded the data of its assignments at clock 1. Frame: WIRE_TOTALS doubles over its items. */
@@ -273,33 +279,33 @@ struct message_start {
 /* An origin has finished and evaluated a clock. Repeated until a HEARTBEAT_ACK covers the clock.
  * Frame: metrics, a struct wire_metric_sum each. */
 struct message_progress {
-    actor_id origin; /* of the sender's node */
+    actor_id origin; /* an origin of the sender's node */
     uint64_t clock;
-    uint8_t evaluation;   /* 1: the clock was only evaluated, not worked on: after EVALUATE, or again for `last` */
+    uint8_t evaluation;   /* 1: the clock was only evaluated, for EVALUATE or for `last`, not worked on */
     uint8_t last;         /* 1: evaluated as the job's last clock, in the complete state at that clock */
     uint64_t items;       /* training items processed in this clock; 0 with `evaluation` */
-    uint64_t helped;      /* of them, those in lots that other nodes have worked on */
+    uint64_t helped;      /* items in lots that other nodes have worked on; part of `items` */
     uint64_t committed;   /* the last commit point that the node's client knows to be committed */
-    uint64_t compute_us;  /* wall time in the app's function; scaled up to all items where others have worked on lots */
+    uint64_t compute_us;  /* wall time in the app's function; with `helped`, scaled up to all `items` */
     uint64_t clock_us;    /* wall time of the whole clock, waiting included */
-    uint64_t evaluate_us; /* ... of which the node evaluated it */
+    uint64_t evaluate_us; /* wall time of the clock's evaluation; part of `clock_us` */
     uint64_t bytes_sent;  /* over the network by this node since it started */
     uint64_t bytes_received;
     uint64_t bytes_read;   /* of input files, since the node began */
-    uint64_t shards_taken; /* from other nodes, since the node began */
+    uint64_t shards_taken; /* data shards received from other nodes, since the node began */
     uint64_t memory_bytes; /* resident set size; 0 when unknown */
-    uint64_t disk_bytes;   /* of data that does not fit in memory, on local disk now */
-    uint64_t items_fed;    /* of `items`, those from batches that feeders have made */
-    uint64_t feed_wait_us; /* how long the clock waited for batches, and made none meanwhile */
-    uint64_t stages_us;    /* how long the node ran, for the clock, stages that its feeders run; 0 if they are cheap */
-    uint64_t disk_wait_us; /* how long clocks have waited for it, since the node began */
+    uint64_t disk_bytes;   /* on local disk now, of data that does not fit in memory */
+    uint64_t items_fed;    /* items in batches that feeders have made; part of `items` */
+    uint64_t feed_wait_us; /* how long the clock waited for batches without making any itself */
+    uint64_t stages_us;    /* how long the node itself ran stages that feeders can run; 0 if they are cheap */
+    uint64_t disk_wait_us; /* how long clocks have waited for the local disk, since the node began */
 };
 
-/* How long a node has waited for each server's state of its clocks, since its last WAITS; never repeated. Frame: struct
+/* A node reports how long it has waited for each server's state since its last WAITS. Never repeated. Frame: struct
  * wire_server_wait each. */
 struct message_waits {
     uint64_t version; /* of the plan */
-    uint64_t clocks;
+    uint64_t clocks;  /* how many clocks the waits are from */
 };
 
 /* Evaluate these data shards: the node that worked on them was lost before it could report, but its work in this clock
@@ -307,11 +313,11 @@ struct message_waits {
  * uint32_t each, ascending. */
 struct message_evaluate {
     actor_id origin; /* the receiver's origin, under which it reports */
-    uint64_t clock;  /* at or below the plan's `restore`; the receiver may have a later state */
+    uint64_t clock;  /* at or below the plan's `restore`; the receiver may evaluate a later state */
 };
 
-/* A node is alive, and how far it is. The header's epoch and `version` identify its plan. The controller repeats
- * whatever the node lacks. */
+/* A node reports that it is alive and how far it is. The header's epoch and `version` identify its plan. The controller
+ * repeats whatever the node lacks. */
 struct message_heartbeat {
     uint8_t state;    /* enum node_state */
     uint64_t clock;   /* the highest clock begun under any of its origins */
@@ -322,84 +328,84 @@ struct message_heartbeat {
     uint64_t ready;
     uint64_t committed;    /* the last commit point that the node's client knows to be committed */
     actor_id silent;       /* the node (part 0) of a server that has been silent beyond the timeout; 0: none */
-    uint64_t feed_us;      /* how long this feeder has made batches, since it began; 0: none, or no feeder */
-    uint32_t feed_threads; /* with which it makes its next batches; 0: no feeder */
+    uint64_t feed_us;      /* time this feeder has spent on batches since it began; 0: none, or no feeder */
+    uint32_t feed_threads; /* threads with which this feeder makes its next batches; 0: no feeder */
 };
 
-/* The controller is alive, and what it requests. Sent in answer to HEARTBEAT, and when something changes. All fields
- * are state, not events, so a lost or repeated message does no harm. */
+/* The controller reports that it is alive, and what it requests. Sent in answer to HEARTBEAT, and when something
+ * changes. All fields are state, not events, so a lost or repeated message does no harm. */
 struct message_heartbeat_ack {
     uint64_t progress; /* every PROGRESS of the node's origin of part 0 up to this clock is stored */
     uint64_t catch_up; /* every PROGRESS of the node's catch-up origin of this epoch up to this clock is stored */
-    uint64_t barrier;  /* number of the barrier; one with a higher number replaces it */
+    uint64_t barrier;  /* number of the barrier; a barrier with a higher number replaces it */
     /* Begin no clock above this; WIRE_CLOCK_NEVER: there is no barrier. Once every origin waits at or below this clock,
      * none can have passed it. */
     uint64_t barrier_clock;
     uint64_t final; /* the last clock of the job; 0: not known yet */
     uint64_t input; /* `reading` of the node's last INPUT that equals the job's; 0: none */
-    /* With how many threads each feeder makes batches, if it may have so many; 0: with those it was started with. For
-     * feeders, and for nodes that ask them. */
+    /* Threads with which each feeder makes batches, up to its own `threads_max`; 0: those it was started with. For
+     * feeders, and for nodes that request batches. */
     uint32_t feed_threads;
 };
 
-/* FENCE: one or more nodes have failed, stop. From now on the receiver and its servers drop messages of epochs below
- * the header's, begin no clock and serve nobody. They answer FENCED; FENCE is repeated until then. A PLAN of that epoch
- * follows. */
+/* FENCE: one or more nodes have failed; stop. From now on the receiver and its servers drop messages of epochs below
+ * the header's, begin no clock and serve nobody. They answer FENCED; FENCE is repeated until then. A PLAN of the
+ * header's epoch follows. */
 
-/* The answer to FENCE. Frame: the clocks to which the node's replicas can be restored, or which its worker's cache has,
- * a struct wire_restore_point each. */
+/* The answer to FENCE. Frame, struct wire_restore_point each: the clocks to which the node's replicas can be restored,
+ * and those whose state its worker's cache has. */
 struct message_fenced {
     uint64_t begun;     /* the highest clock begun under any of its origins */
     uint64_t committed; /* the last commit point that its client and servers know to be committed */
 };
 
 /* A server reports its replicas to its node's agent: after each plan, when `in_step` changes, and once fenced. Frame:
- * as FENCED; empty unless fenced. */
+ * as in FENCED; empty unless fenced. */
 struct message_replicas {
     uint64_t version; /* of the server's plan */
     uint8_t fenced;   /* 1: the server is fenced */
-    uint8_t in_step;  /* 1: each of the server's replicas in this plan has caught up, or nearly */
+    uint8_t in_step;  /* 1: each of its replicas in this plan serves, or follows closely */
     uint64_t committed;
 };
 
-/* A node has sent an impossible message to the sender, or to one of its servers. The message was dropped without
- * effect; `text` says what was wrong. The header's epoch is the one in which the message arrived. Repeated with each
- * HEARTBEAT until the epoch is over. */
+/* Reports that a node has sent an impossible message to the sender, or to one of the sender's servers. The impossible
+ * message was dropped without effect. The header's epoch is the one in which it arrived. ACCUSE is repeated with each
+ * HEARTBEAT until that epoch is over. */
 struct message_accuse {
-    actor_id accused; /* the node, part 0 */
-    char text[WIRE_TEXT_MAX];
+    actor_id accused;         /* the node, part 0 */
+    char text[WIRE_TEXT_MAX]; /* what was wrong with the message */
 };
 
-/* Evict these nodes. Frame: names of WIRE_NAME_MAX bytes each, from an operator; a node that leaves by itself sends no
- * name. Names that no node has are skipped. Answered by OUTCOME with code 0 and a text with the skipped names, or with
- * an error code when no name is left. */
+/* An operator requests that nodes be evicted, or a node that it may leave. Frame: the nodes' names, WIRE_NAME_MAX bytes
+ * each; a node that leaves by itself sends no name. Names that no node has are skipped. Answered by OUTCOME with code 0
+ * and a text with the skipped names, or with an error code when no name is left. */
 struct message_evict {
     uint64_t request;   /* the sender's number for this request, repeated in OUTCOME */
-    uint32_t notice_ms; /* so soon the nodes must have left */
+    uint32_t notice_ms; /* the nodes must have left after this time */
 };
 
-/* These nodes' processes have ended. Frame: as EVICT. Answered by OUTCOME. */
+/* The operator reports that these nodes' processes have ended. Frame: as in EVICT. Answered by OUTCOME. */
 struct message_gone {
     uint64_t request; /* as in message_evict */
     uint32_t signal;  /* the signal that ended all of them; 0: none, or not known */
 };
 
-/* The machines that were bought and have not joined yet, from the process that buys them: the complete list each time,
- * empty when no machine is expected. Frame: struct wire_machine each, with different names. Answered by OUTCOME. The
- * sender repeats the message now and then, since a controller that is started again has no list. */
+/* The process that buys machines lists those that have not joined yet. Each message has the complete list; it is empty
+ * when no machine is expected. Frame: struct wire_machine each, with different names. Answered by OUTCOME. The sender
+ * repeats the message now and then, since a controller that is started again has no list. */
 struct message_allocation {
     uint64_t request; /* as in message_evict */
 };
 
 /* A line for the report, from the process that buys machines: what it decided, or what it has spent. Frame: a JSON
- * object whose `type` is "money" or "decision" (docs/proteus.md, "The report"). Answered by OUTCOME. Repeated until
- * then; a repeated one is not reported twice. */
+ * object whose `type` is "money" or "decision" (docs/proteus.md, "The report"). Repeated until OUTCOME answers it. The
+ * report has a repeated note only once. */
 struct message_note {
     uint64_t request; /* as in message_evict; greater than in the sender's earlier notes */
 };
 
-/* A line that the app says to the people who run the job (aml_note). Answered by OUTCOME once it is stored. Repeated
- * until then. The report has each text once, whichever nodes say it. */
+/* A line from the app to the people who run the job (aml_note). Repeated until OUTCOME reports that it is stored. The
+ * report has each text once, even if several nodes send it. */
 struct message_app_note {
     uint64_t request; /* the sender's number for this request, repeated in OUTCOME */
     char text[WIRE_TEXT_MAX];
@@ -428,9 +434,9 @@ struct message_checkpoint {
 
 enum written_state {
     WRITTEN_DONE = 0,     /* the file is complete on disk */
-    WRITTEN_PROMISED = 1, /* the replica has not passed the clock, and is written when it reaches the clock */
-    WRITTEN_REFUSED = 2,  /* the replica has no state at the clock, `text` says why; another attempt may succeed */
-    WRITTEN_FAILED = 3    /* the file can't be written, `text` says why */
+    WRITTEN_PROMISED = 1, /* the replica is before the clock, and will be written when it reaches it */
+    WRITTEN_REFUSED = 2,  /* the replica can't write this clock; `text` says why; another attempt may succeed */
+    WRITTEN_FAILED = 3    /* the file can't be written; `text` says why */
 };
 
 /* The state of one partition's file in a checkpoint. */
@@ -446,39 +452,39 @@ struct message_written {
 
 /* The sender's app has crashed. Its process ends when DONE or ABORT arrives, or soon without them. */
 struct message_crashed {
-    uint32_t signal;                  /* ends the process; 0: the app has called exit */
+    uint32_t signal;                  /* the signal that ends the process; 0: the app has called exit */
     int32_t status;                   /* the argument of exit, with signal 0 */
-    uint64_t clock;                   /* for which `function` was called; 0: none */
+    uint64_t clock;                   /* the clock for which `function` was called; 0: none */
     char function[WIRE_FUNCTION_MAX]; /* the app's function that was entered last; empty: none */
 };
 
-/* From an operator: write a checkpoint now. Answered by OUTCOME once the checkpoint is complete (`text` names its clock
- * and folder) or has failed. Repeated until then. */
+/* An operator requests a checkpoint now. Repeated until OUTCOME answers: the checkpoint is complete (`text` names its
+ * clock and folder), or has failed. */
 struct message_checkpoint_now {
     uint64_t request; /* as in message_evict */
 };
 
-/* SAVE: every clock is done; the receiver runs the app's finish function (writes the model) and answers SAVED. Frame 0
- * has the values of the job's metrics at its end, NaN where one has none. Both are repeated. A later attempt follows on
- * one that has failed, perhaps at another node. */
+/* SAVE: every clock is done; the receiver runs the app's finish function (writes the model) and answers SAVED. Both are
+ * repeated. Frame of SAVE: the values of the job's metrics at its end; NaN for a metric without a value. After a failed
+ * attempt the controller begins another one, perhaps at another node. */
 struct message_save {
     uint32_t attempt; /* from 1 */
 };
 struct message_saved {
     uint32_t attempt; /* SAVE's */
-    int32_t code;     /* enum aml_error_code; 0: it went well */
+    int32_t code;     /* enum aml_error_code; 0: success */
     char text[WIRE_TEXT_MAX];
 };
 
-/* DONE: the job, or this node's part in it, is over: leave. LEAVE: the node leaves. FENCE: see above. REJOIN: the
- * controller does not know the receiver, which was declared dead. The receiver's work since is void; it may register as
- * a new node. */
+/* DONE: the job, or the receiver's part in it, is over; the receiver leaves. LEAVE: the sender leaves. FENCE: see
+ * above. REJOIN: the receiver was declared dead and the controller does not know it any more. Its work since then is
+ * void; it may register as a new node. */
 struct message_empty {
     uint8_t unused; /* 0 */
 };
 
-/* FAIL, from a node, and ABORT, to every node: an error that ends the job, for people. STOP, from an operator: `text`
- * is the reason; with code 0 the job ends well, at a clock soon. */
+/* FAIL, from a node, and ABORT, to every node: an error that ends the job. STOP, from an operator: `text` is the
+ * reason; with code 0 the job ends successfully at one of the next clocks. */
 struct message_text {
     int32_t code; /* enum aml_error_code */
     char text[WIRE_TEXT_MAX];
@@ -496,22 +502,22 @@ struct message_report {
 };
 
 /* A worker subscribes to rows, which are pushed from now on. Frames: rows without values. The server answers with a
- * PUSH of the rows' state that carries `request`; the answer to `only` has no rows. A replica that does not serve yet
+ * PUSH that carries `request` and the rows' state; with `only` it has no rows. A replica that does not serve yet
  * answers with clock 0 and without rows, and pushes once it serves. */
 struct message_subscribe {
     uint32_t partition;
     uint64_t request;
-    uint64_t after; /* the worker's last SUBSCRIBE that was answered. A server that lacks that one, because another
-                       replica serves by now, can't apply this one. */
+    uint64_t after; /* `request` of the worker's last answered SUBSCRIBE. A server without that subscription, as another
+                       replica answered it, can't apply this one. */
     uint64_t known; /* the worker has the rows' state at this clock: send only what changed since; 0: send all */
     uint8_t again;  /* 1: the worker is subscribed to these rows already, and requests only their state */
     uint8_t only;   /* 1: cancels the subscription to all rows but these; no state is requested */
 };
 
-/* A worker that has received nothing for a while reports how far it is. Always answered, but without rows that were
- * sent before: these may still be on their way. Connections keep order, so the answer arrives behind these rows, and
- * behind the answers to everything that was sent before the PULL. What has not arrived by then was lost, and is
- * requested or sent again. */
+/* A worker that has received nothing for a while reports how far it is. The server always answers, but without rows
+ * that it sent before: these may still be on their way. Connections keep order, so the answer arrives after these rows
+ * and after the answers to all earlier messages. What has not arrived by then was lost: the worker requests or sends it
+ * again. */
 struct message_pull {
     uint32_t partition;
     uint64_t number; /* counts a worker's PULLs about a partition, from 1; the answer repeats it */
@@ -526,59 +532,61 @@ struct message_push {
     uint64_t from_clock;
     uint64_t clock;
     uint64_t durable; /* the partition's state at this clock is on a reliable machine */
-    /* So is its state at every commit point from this one on, or from the last one that is committed on. */
+    /* Reliable machines also have the states at the commit points from this clock to `durable`, except those before the
+     * newest committed one. */
     uint64_t durable_from;
     uint64_t received; /* flushes of the receiver's origin of part 0 have arrived up to this clock, without a gap */
-    uint32_t pieces;   /* so many pieces of the flush of clock `received` + 1 have arrived, counted from its first */
-    uint64_t request;  /* the SUBSCRIBE that this answers, whose rows the frames then are; 0: none */
-    /* The PULL that this answers; 0: none. Without rows both clocks are the one up to which rows were sent. */
+    uint32_t pieces;   /* pieces that have arrived of the flush of clock `received` + 1, without a gap */
+    uint64_t request;  /* the SUBSCRIBE that this answers; the frames then have its rows; 0: none */
+    /* The PULL that this answers; 0: none. In an answer without rows, both clocks are the one up to which rows were
+     * sent before. */
     uint64_t pull;
     uint64_t subscribed; /* answering a PULL: the receiver's last SUBSCRIBE that the replica has applied; 0: none */
-    uint8_t left_out;    /* 1: rows were left out that the receiver, as the only origin, knows */
-    uint64_t ring; /* the digest of the ring by which this travels; 0: directly. Answering a PULL without rows, not 0:
-                      the rows up to `clock` were sent by a ring, so they may arrive after this answer */
+    uint8_t left_out;    /* 1: rows were left out that the receiver has already, as the only origin */
+    uint64_t ring; /* the digest of the ring by which this PUSH travels; 0: it travels directly. In an answer to PULL
+                      without rows, not 0: the rows up to `clock` travel by a ring and may arrive later */
 };
 
-/* An origin's summed deltas of one clock for one partition; by a ring, those of all origins from the chain's first to
- * `origin` (ps/ring.h). Frames: rows; none when they touched none.
+/* An origin's summed deltas of one clock for one partition. By a ring: the sum of the flushes of all origins from the
+ * chain's first to `origin` (ps/ring.h). Frames: rows; none when no row changed.
  *
- * A flush that travels directly may come in pieces, in messages of their own, whose rows differ. It counts when all of
- * them have arrived, and what has arrived before ends with the epoch. A piece is taken only behind the one before. */
+ * A flush that travels directly may come in pieces: several messages with different rows. The flush counts when all
+ * pieces have arrived; an incomplete flush is dropped at the end of the epoch. A piece is taken only after the piece
+ * before it. */
 struct message_flush {
     uint32_t partition;
     actor_id origin;
     uint64_t clock;
     uint32_t piece;     /* number of this piece, from 0 */
     uint8_t more;       /* 1: more pieces of the flush follow */
-    uint64_t ring;      /* the digest of the ring by which this travels; 0: directly */
-    uint64_t committed; /* every partition is durable up to this clock: nobody needs to keep what would restore an
-                           earlier state */
+    uint64_t ring;      /* the digest of the ring by which this flush travels; 0: directly */
+    uint64_t committed; /* every partition is durable up to this clock, so earlier states need not be kept */
 };
 
-/* A follower reports how far it is: after each UPDATE, and again when it has received nothing for a while. What it
- * lacks may then still be on its way: as for a PULL, the answer only reports what was sent. */
+/* A follower reports how far it is: after each UPDATE, and again when it has received nothing for a while. Missing
+ * updates may still be on their way, so, as for a PULL, the answer only reports what was sent. */
 struct message_follow {
     uint32_t partition;
     uint64_t number;   /* counts a replica's FOLLOWs, from 1 */
     uint8_t again;     /* 1: what was sent beyond `clock` or `cursor` was lost: send it again */
     uint8_t caught_up; /* 1: the follower has the state at `clock`; 0: it is being copied: send the piece at `cursor` */
-    uint64_t clock;    /* while it is being copied: the `from_clock` of its pieces */
-    uint64_t cursor;   /* 0 at first, then UPDATE's `next`; UINT64_MAX: has all pieces, send what changed since */
+    uint64_t clock;    /* the follower's clock; while it is being copied, the `from_clock` of its pieces */
+    uint64_t cursor;   /* 0 at first, then UPDATE's `next`; UINT64_MAX: all pieces are here, send what changed */
 };
 
-/* Rows for a follower. Frames: rows. Either a piece of the copy, or for a follower that has caught up all rows that
- * changed in (from_clock, clock], as of `clock`, a commit point. */
+/* Rows for a follower. Frames: rows. These are a piece of the copy; or, without `piece`, all rows that changed in
+ * (from_clock, clock], as of the commit point `clock`. */
 struct message_update {
     uint32_t partition;
     uint8_t piece; /* 1: a piece of the copy */
-    /* Of a piece: the server's clock when the copy began. The follower catches up with what changed since, once it has
-     * all pieces. */
+    /* In a piece: the server's clock when the copy began. Once the follower has all pieces, it requests the rows that
+     * changed since. */
     uint64_t from_clock;
     uint64_t clock;
     uint64_t committed;
-    uint64_t cursor, next; /* of a piece: FOLLOW's cursor, and the next piece's; next 0: this is the last piece */
-    uint64_t follow;       /* the FOLLOW that this answers; 0: none. An answer without rows reports that what the other
-                              fields name was sent before. */
+    uint64_t cursor, next; /* in a piece: FOLLOW's cursor, and the next piece's; `next` 0: the last piece */
+    uint64_t follow;       /* not 0: no rows; answers this FOLLOW by describing, in the other fields, what was sent
+                              before */
 };
 
 /* Read a whole table, in pieces, at the partition's present clock. */
@@ -597,21 +605,24 @@ struct message_rows {
     uint64_t next;   /* the cursor of the next piece; 0: this is the last piece */
 };
 
-/* How all messages begin that servers pass on between nodes, which have no connection of their own. */
+/* The beginning of all messages between nodes. Nodes have no connections to each other: a server passes these messages
+ * on. */
 struct message_passed {
-    actor_id receiver; /* the server of another node passes the message on to this node */
-    actor_id sender;   /* the server that receives it from there writes who has sent it */
+    actor_id receiver; /* the node for which the message is */
+    actor_id sender;   /* the node that sent it; set by the server that receives the message from there */
 };
 
-/* About a lot: part of a node's work in a clock that a fixed other node, its helper, may do (docs/design.md, "Lots").
+/* A lot is a part of a node's work in a clock that another node, its helper, may do (docs/design.md, "Lots"). The
+ * helper of a lot is fixed.
  *
- *   LOT_ASK    helper -> owner: the helper is through with its own work, and would do the lot
- *   LOT_GIVE   owner -> helper: do it
- *   LOT_KEEP   owner -> helper: the owner has done it, does it, or does not work on that clock
- *   LOT_DONE   helper -> owner: what has changed. Frames: rows
- *   LOT_LEFT   helper -> owner: the helper does not do it after all
+ *   LOT_ASK    helper -> owner: the helper has finished its own work and offers to do the lot
+ *   LOT_GIVE   owner -> helper: do the lot
+ *   LOT_KEEP   owner -> helper: the owner has done the lot, is doing it, or does not work on that clock
+ *   LOT_DONE   helper -> owner: the lot's deltas. Frames: rows
+ *   LOT_LEFT   helper -> owner: the helper will not do the lot after all
  *
- * The owner adds what comes to its own flush, or does the lot itself: so a lot that is lost costs time alone. */
+ * The owner adds the helper's deltas to its own flush. If they do not come, the owner does the lot itself, so a lost
+ * message costs only time. */
 enum lot_kind { LOT_ASK = 0, LOT_GIVE, LOT_KEEP, LOT_DONE, LOT_LEFT };
 
 struct message_lot {
@@ -620,7 +631,7 @@ struct message_lot {
     uint32_t lot;    /* its number */
     uint64_t clock;  /* of the owner's work */
     uint64_t claim;  /* number of the LOT_ASK, unique for this helper */
-    uint64_t digest; /* of the lot's data shards, on which both must agree */
+    uint64_t digest; /* of the lot's data shards; owner and helper must agree on it */
     uint64_t items;  /* LOT_DONE: training items in it */
 };
 
@@ -630,40 +641,44 @@ struct message_lot_metrics {
     uint64_t claim;
 };
 
-/* Two nodes average their copies of the model (the averaged tables) between the local steps of a clock by AD-PSGD
- * (workers/node_gossip.h). Node A offers its copy to node B. B moves its own copy to the mean of the two, and answers
- * by how much A's copy has to move to the same mean. Both nodes go by the same strategy, as their plans say the same of
- * the clock in this epoch.
+/* AD-PSGD: two nodes average their copies of the model (the averaged tables) between the local steps of a clock
+ * (workers/node/node_gossip.h). Node A offers its copy to node B. B moves its own copy to the mean of the two. Its
+ * answer moves A's copy to the same mean. Both use the same strategy: in one epoch all plans agree on a clock's
+ * strategy.
  *
  *   GOSSIP_OFFER   A to B: A's copy. Frames: rows
- *   GOSSIP_ANSWER  B to A: the moves of A's copy. Frames: rows; none: B has declined the offer, because B was not
+ *   GOSSIP_ANSWER  B to A: the deltas for A's copy. Frames: rows; none: B has declined the offer, because B was not
  *                  between local steps of that clock, or had an offer of its own under way
  *
- * Nothing is repeated: what is lost is not averaged. */
+ * Nothing is repeated: if a message is lost, the two copies are not averaged. */
 enum gossip_kind { GOSSIP_OFFER = 0, GOSSIP_ANSWER };
 
 struct message_gossip {
     struct message_passed passed;
     uint8_t kind;   /* enum gossip_kind */
-    uint64_t clock; /* whose local steps the offered copy is from */
+    uint64_t clock; /* the clock between whose local steps the copy was offered */
     uint64_t claim; /* number of the offer, unique for the node that makes it; the answer repeats it */
 };
 
-/* Which of these data shards the receiver has in memory; the answer: those that it has. Frame: shards (uint32_t each).
- * For a node that is to work on shards that it has not (docs/design.md, "Shards from other nodes"). */
+/* A question: which of these data shards has the receiver in memory? The answer lists those that it has. Frame: shards
+ * (uint32_t each). Asked by a node that is to work on shards that it lacks (docs/design.md, "Shards from other
+ * nodes"). */
 struct message_holdings {
     struct message_passed passed;
-    uint8_t answer; /* 1: it answers */
+    uint8_t answer; /* 0: a question; 1: an answer */
     uint64_t claim; /* of the question; the answer repeats it */
 };
 
-/* A packed data shard, or, of an input that is read in parts, what one part has of several shards; piece by piece.
- * Frame: bytes; in SHARD_ASK none, in SHARD_ASK_PART the shards (uint32_t each), of which the answer has some of the
- * first. */
+/* Requests for data shards, and the answers, piece by piece. A node requests a packed shard; or, if the nodes read the
+ * input in parts, what one part has of several shards. Frame:
+ *
+ *   SHARD_ASK       empty
+ *   SHARD_ASK_PART  the shards, uint32_t each; one answer may have only the first of them
+ *   otherwise       the bytes of the piece */
 enum shard_kind {
     SHARD_ASK = 0,
     SHARD_PIECE,
-    SHARD_GONE, /* the node does not have it any more */
+    SHARD_GONE, /* the node does not have the shard any more */
     SHARD_ASK_PART,
     SHARD_LATER /* the node has not read its part yet */
 };
@@ -671,26 +686,26 @@ enum shard_kind {
 struct message_shard {
     struct message_passed passed;
     uint8_t kind;         /* enum shard_kind */
-    uint32_t shard;       /* 0 in what is about parts */
-    uint32_t part, parts; /* SHARD_ASK_PART, and the answer to it: the part of how many; else 0 */
+    uint32_t shard;       /* 0 in messages about parts */
+    uint32_t part, parts; /* SHARD_ASK_PART and its answers: the part, and the number of parts; else 0 */
     uint64_t claim;       /* of the question; the answer repeats it */
     uint64_t offset;      /* where the piece begins */
-    uint64_t size;        /* SHARD_PIECE: of the whole packed shard */
+    uint64_t size;        /* SHARD_PIECE: bytes of the whole packed shard */
 };
 
-/* A node that works asks a feeder for the batches of these data shards in this clock (docs/design.md, "Feeders").
- * Frame: shards, uint32_t each, ascending; none: the message only reports `begun`. */
+/* A working node requests from a feeder the batches of these data shards in this clock (docs/design.md, "Feeders").
+ * Frame: shards, uint32_t each, ascending; empty: the message only reports `begun`. */
 struct message_feed_ask {
     struct message_passed passed;
-    uint8_t stages; /* the batches are what so many of the app's first stages make */
+    uint8_t stages; /* the batches are the output of so many of the app's first stages */
     uint64_t clock;
-    uint64_t claim; /* of the question, unique for the node that asks; the answers repeat it */
-    uint64_t begun; /* the node needs no batches of clocks up to this one any more */
+    uint64_t claim; /* of the request, unique for the node that sends it; the answers repeat it */
+    uint64_t begun; /* the node needs no more batches of clocks up to this one */
 };
 
-/* Answers FEED_ASK, in one or more messages. Frames: at least one batch, struct wire_batch each; the batches' bytes,
- * one after the other; FEED_GONE has none. */
-enum feed_kind { FEED_DONE = 0, FEED_GONE /* the feeder does not make these batches, perhaps later ones */ };
+/* Answers FEED_ASK, in one or more messages. Frames: at least one batch (struct wire_batch each); the batches' bytes,
+ * one after the other. FEED_GONE names the batches, without bytes. */
+enum feed_kind { FEED_DONE = 0, FEED_GONE /* the feeder will not make these batches, but perhaps later ones */ };
 
 struct message_feed {
     struct message_passed passed;
@@ -699,18 +714,18 @@ struct message_feed {
     uint64_t claim;
 };
 
-/* Whether a process still runs (docs/design.md, "Pulses"). Sent by pulses, and by the controller.
+/* Probes whether a process still runs (docs/design.md, "Pulses"). Sent by pulses, and by the controller.
  *
- *   PULSE_ASK      to a pulse, from another one or from the controller
- *   PULSE_ANSWER   its answer; to the controller also unasked, with number 0, so that the controller can ask
- *   PULSE_SUSPECT  to the controller: the connection to this node's pulse has broken, or the pulse does not answer
+ *   PULSE_ASK      to a pulse, from another pulse or from the controller: do you run?
+ *   PULSE_ANSWER   from the pulse. Also sent to the controller unasked, with number 0, so that the controller can ask
+ *   PULSE_SUSPECT  to the controller: the connection to the suspect's pulse has broken, or that pulse does not answer
  *
- * A suspicion only makes the controller ask. */
+ * After a suspicion the controller asks the suspect itself. */
 enum pulse_kind { PULSE_ASK = 0, PULSE_ANSWER, PULSE_SUSPECT };
 
 struct message_pulse {
     uint8_t kind;     /* enum pulse_kind */
-    uint64_t number;  /* of the question, unique for the one who asks; PULSE_SUSPECT: questions left unanswered */
+    uint64_t number;  /* of the question, unique for its sender; PULSE_SUSPECT: the number of unanswered questions */
     actor_id suspect; /* PULSE_SUSPECT: the node, part 0; else 0 */
 };
 
@@ -797,21 +812,22 @@ struct wire_metric {
     uint32_t evaluated; /* 1: the value at the latest clock counts; 0: the sum over an iteration's clocks */
 };
 
-/* A file of the input, or a folder. The last one of WIRE_INPUT_FILES_MAX may stand for several. */
+/* A file of the input, or a folder. The last of WIRE_INPUT_FILES_MAX records may stand for several files. */
 struct wire_input_file {
-    char path[WIRE_PATH_MAX]; /* as the app named it; a longer path's end */
+    char path[WIRE_PATH_MAX]; /* as the app named it; of a longer path only the end */
     uint64_t bytes;
-    /* Hashes of sampled bytes, of a file that the library has read: of blocks spread over the file, and of those around
-     * the borders of the parts in which it was read. 0: there is none. */
+    /* Hashes of samples of a file that the library has read: of blocks spread over the file, and of blocks around the
+     * borders of the parts in which it was read. 0: no hash. */
     uint64_t blocks, borders;
 };
 
-/* An option of the app's command line that changes results; or what the app has found in its input (aml_input_mark). */
+/* An option of the app's command line that changes results; or a fact that the app has found in its input
+ * (aml_input_mark). */
 struct wire_option {
     char name[WIRE_OPTION_MAX];  /* without the dashes, not empty */
-    char value[WIRE_OPTION_MAX]; /* as people write it; of what was found, a hash */
+    char value[WIRE_OPTION_MAX]; /* as people write it; of a found fact, its hash */
     uint32_t steers;             /* 1: a job resumed from a checkpoint may have another value */
-    uint32_t found;              /* 1: no option, but found in the input: compared among the nodes of one job */
+    uint32_t found;              /* 1: a fact found in the input; it must be the same at all nodes of one job */
 };
 
 /* A node's name, 0-terminated. */
@@ -821,7 +837,7 @@ struct wire_name {
 
 struct wire_server_wait {
     actor_id node;    /* the server's */
-    uint64_t wait_us; /* how much later its state came than that of the earliest server, in all clocks together */
+    uint64_t wait_us; /* time by which its state came after the earliest server's, summed over clocks */
 };
 
 /* A batch: the items of a data shard in a clock, as the app's stages have made them. */
@@ -851,8 +867,8 @@ struct wire_machine {
     uint32_t tier;
 };
 
-/* The server threads that serve and follow a partition; a backup may be ACTOR_NONE. Both halves are equal while no
- * change is under way. */
+/* The server threads that serve a partition (`server`) and follow it (`backup`, which may be ACTOR_NONE). Both halves
+ * are equal while no change is under way. */
 struct wire_placement {
     actor_id server, backup;           /* in clocks below the plan's from_clock */
     actor_id next_server, next_backup; /* from from_clock on */
@@ -862,7 +878,7 @@ struct wire_placement {
  * may have several assignments, of different clocks. */
 struct wire_assignment {
     actor_id origin;
-    uint64_t from_clock;   /* the first clock; WIRE_CLOCK_NEVER: not decided yet, but get the data ready */
+    uint64_t from_clock;   /* the first clock; WIRE_CLOCK_NEVER: not decided yet, but load the data already */
     uint64_t until_clock;  /* the last clock; WIRE_CLOCK_NEVER: without end */
     uint32_t first, count; /* its shards in the plan's frame of shards; count >= 1 */
 };
@@ -871,7 +887,7 @@ struct wire_assignment {
 struct wire_restore_point {
     actor_id server;
     uint32_t partition;
-    uint32_t cache; /* 1: the server has no replica with this state, but can make one out of its node's cache */
+    uint32_t cache; /* 1: the server has no replica with this state, but can build it from its node's cache */
     uint64_t clock;
 };
 
@@ -885,7 +901,7 @@ bool tier_of_name(const char *name, enum node_tier *tier);
 
 /* Returns the message's name, for people; "unknown" for a number that no message has. */
 const char *message_name(unsigned type);
-/* Whether servers pass it on between nodes: it begins as struct message_passed. */
+/* Whether servers pass the message on between nodes. Such a message begins as struct message_passed. */
 static inline bool message_is_passed_on(unsigned type) {
     return type == MESSAGE_LOT || type == MESSAGE_LOT_METRICS || type == MESSAGE_HOLDINGS || type == MESSAGE_SHARD ||
            type == MESSAGE_FEED_ASK || type == MESSAGE_FEED || type == MESSAGE_GOSSIP;
@@ -896,7 +912,7 @@ void message_print(FILE *out, const struct message *message);
 
 /* The roles that a process may have in a job, as a set of bits. */
 enum wire_role {
-    ROLE_OPERATOR = 1, /* may steer the job, and all that an observer may */
+    ROLE_OPERATOR = 1, /* may steer the job, and do all that an observer may */
     ROLE_NODE = 2,     /* may take part */
     ROLE_OBSERVER = 4, /* may look */
     ROLES_ALL = 7
@@ -909,15 +925,15 @@ unsigned message_roles(const struct message *message);
 /* Writes the head frame into `head` (WIRE_HEAD_MAX bytes) and returns its size. */
 size_t message_encode_head(const struct message *message, unsigned char *head);
 
-/* Decodes a head frame, and checks it: version, type, size, the end of every text, the limit of every number. Checks
- * the payload frames, which the caller has put into the message: their number, and the sizes and contents of their
- * records. The contents of frames of rows are for rows_check. Returns 0 or AML_EPROTOCOL. */
+/* Decodes a head frame and checks it: version, type, size, the end of every text, the limit of every number. Also
+ * checks the payload frames, which the caller has put into the message: their number, and the sizes and contents of
+ * their records. Leaves the contents of frames of rows to rows_check. Returns 0 or AML_EPROTOCOL. */
 int message_decode_head(struct message *message, const void *head, size_t size, struct error *error);
 
-/* Returns another message with the same frames, each with one more reference: to send it again, or to keep it. */
+/* Returns a copy of the message, to send or to keep, with references of its own to the frames. */
 struct message message_share(const struct message *message);
 
-/* Gives back the reference to every frame. The message may be used anew. */
+/* Drops the reference to every frame. The message may be used anew. */
 void message_close(struct message *message);
 
 #endif

@@ -19,8 +19,10 @@ struct plan_view plan_of_frames(uint64_t epoch, const struct message_plan *terms
 }
 
 struct plan_view plan_open(const struct message *message) {
-    struct message held = message_share(message); /* the plan takes over these references */
-    return plan_of_frames(held.epoch, &held.plan, held.frames);
+    struct buffer *frames[PLAN_FRAMES];
+    memcpy(frames, message->frames, sizeof frames);
+    struct plan_view plan = plan_of_frames(message->epoch, &message->plan, frames);
+    return plan_share(&plan);
 }
 
 struct plan_view plan_share(const struct plan_view *plan) {
@@ -38,10 +40,11 @@ void plan_close(struct plan_view *plan) {
 }
 
 struct message plan_message(const struct plan_view *plan) {
+    struct plan_view held = plan_share(plan); /* the message takes over these references */
     struct message message = {
-        .type = MESSAGE_PLAN, .epoch = plan->epoch, .plan = plan->terms, .frame_count = PLAN_FRAMES};
-    memcpy(message.frames, plan->frames, sizeof plan->frames);
-    return message_share(&message);
+        .type = MESSAGE_PLAN, .epoch = held.epoch, .plan = held.terms, .frame_count = PLAN_FRAMES};
+    memcpy(message.frames, held.frames, sizeof held.frames);
+    return message;
 }
 
 static int placement_check(const struct message_plan *terms, const struct buffer *frame, struct error *error) {

@@ -1,6 +1,5 @@
-/* A decoded PLAN: which server thread serves or follows which partition, and which origin works on which data shards in
- * which clocks (docs/design.md, "Plans"). message_decode_head checks a PLAN that has arrived; the functions here only
- * read it. */
+/* A decoded PLAN (struct message_plan; docs/design.md, "Plans"), and functions that read it. message_decode_head has
+ * checked a PLAN that was received. */
 #ifndef AGILEML_WIRE_PLAN_H
 #define AGILEML_WIRE_PLAN_H
 
@@ -17,23 +16,23 @@ struct plan_view {
     const struct wire_placement *placement; /* by partition, terms.partitions of them */
     const struct wire_assignment *assignments;
     size_t assignment_count;
-    const uint32_t *shards; /* the shards of the assignments, to which these refer by index */
+    const uint32_t *shards; /* an assignment's shards are shards[first], `count` of them */
     size_t shard_count;
-    const struct wire_endpoint *endpoints; /* of every server thread */
+    const struct wire_endpoint *endpoints; /* of every server thread and pulse */
     size_t endpoint_count;
-    struct buffer *frames[PLAN_FRAMES]; /* references; the arrays above point into them. NULL: there is no plan yet. */
+    struct buffer *frames[PLAN_FRAMES]; /* references; the arrays above point into them; NULL: no plan yet */
 };
 
 /* Decodes a PLAN and holds its frames. */
 struct plan_view plan_open(const struct message *message);
 
-/* Makes a plan of `frames`, which the plan takes over. */
+/* Makes a plan from `frames`. Takes over the references to the frames. */
 struct plan_view plan_of_frames(uint64_t epoch, const struct message_plan *terms, struct buffer *frames[PLAN_FRAMES]);
 
 /* Returns a copy of the plan with references of its own to the frames. */
 struct plan_view plan_share(const struct plan_view *plan);
 
-/* Drops the frames. The plan is empty then, and may be used again. */
+/* Drops the frames. The plan is then empty and may be used again. */
 void plan_close(struct plan_view *plan);
 
 /* Returns the plan as a message with references of its own to the frames. */
@@ -46,8 +45,8 @@ static inline bool plan_is_there(const struct plan_view *plan) {
     return plan->frames[PLAN_NODES] != NULL;
 }
 
-/* Whether the plan `come`, which has arrived, replaces the plan `now`: it is newer, of `epoch` or a later one, and has
- * the same number of partitions, which never changes. */
+/* Whether the received plan `come` replaces the plan `now`. It must be newer, of `epoch` or a later epoch, and have the
+ * same number of partitions, which never changes. */
 bool plan_replaces(const struct plan_view *now, const struct plan_view *come, uint64_t epoch);
 
 /* Returns the server thread that serves the partition at `clock`. */
@@ -80,16 +79,16 @@ static inline enum strategy plan_strategy_at(const struct plan_view *plan, uint6
     return (enum strategy)(clock < plan->terms.strategy_from ? plan->terms.strategy : plan->terms.next_strategy);
 }
 
-/* Returns the origin's part of all data shards in the clock, 0 to 1. The parts of a clock's origins add up to 1, also
- * when catch-up origins do what a lost one has left undone. */
+/* Returns the origin's share of all data shards in the clock, 0 to 1. The shares of a clock's origins, catch-up origins
+ * included, add up to 1. */
 double plan_origin_share(const struct plan_view *plan, actor_id origin, uint64_t clock);
 
-/* Whether `origin` works in `clock`. Sets *alone to whether it is the only origin that does. */
+/* Whether `origin` works in `clock`. Sets *alone to whether no other origin works in that clock. */
 bool plan_origin_works(const struct plan_view *plan, actor_id origin, uint64_t clock, bool *alone);
 
 /* Whether the clock is a commit point: every partition can be restored to it until a later commit point is committed.
- * Commit points are at regular intervals, where the epoch or another half of the plan begins, before each assignment's
- * first clock, and at the job's last clock. */
+ * Commit points are every `commit_every` clocks, where the epoch or the plan's `next_` half begins, before each
+ * assignment's first clock, and at the job's last clock. */
 bool plan_is_commit_point(const struct plan_view *plan, uint64_t clock);
 
 /* Returns the first commit point from `clock` on. */

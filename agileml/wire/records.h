@@ -8,7 +8,7 @@
 /* The payload frames of messages that have several frames of records. */
 enum { REGISTER_ENDPOINTS, REGISTER_METRICS, REGISTER_OPTIONS };
 enum { INPUT_SHARDS, INPUT_FILES };
-/* The payload frame of all other messages. */
+/* The only payload frame of all other messages. */
 enum { RECORDS_FRAME };
 enum { FEED_BATCHES, FEED_BYTES };
 
@@ -37,7 +37,7 @@ RECORDS_VIEW(records_text, char, RECORDS_FRAME) /* REPORT, STATUS, NOTE: without
 
 #undef RECORDS_VIEW
 
-/* Appends a frame, and takes it over. */
+/* Appends a frame. Takes over its reference. */
 static inline void message_add(struct message *message, struct buffer *frame) {
     message->frames[message->frame_count++] = frame;
 }

@@ -8,8 +8,8 @@
 
 /* ---- Arithmetic over elements ---- */
 
-/* Plain loops over restrict pointers: the compiler vectorises them, and memory is the limit. Whole numbers are
- * added as unsigned, which wraps where signed addition would be undefined. */
+/* Plain loops over restrict pointers, which the compiler vectorises; memory bandwidth is the limit. Whole numbers are
+ * added as unsigned numbers, which wrap where signed addition would be undefined. */
 #define ROWS_ARITHMETIC(name, type)                                                                                    \
     static void add_##name(void *restrict target, const void *restrict source, size_t count) {                         \
         type *restrict to = target;                                                                                    \
@@ -53,7 +53,7 @@ static const struct arithmetic {
                   [AML_INT32] = {add_int32, delta_int32, take_int32},
                   [AML_INT64] = {add_int64, delta_int64, take_int64}};
 
-/* Defines a function that returns whether no number is infinite or a NaN: those have an exponent of all ones. */
+/* Defines a function that returns whether all numbers are finite. NaNs and infinities have an exponent of all ones. */
 #define ROWS_FINITE(name, type, exponent)                                                                              \
     static bool name(const void *source, size_t count) {                                                               \
         const type *from = source;                                                                                     \
@@ -265,7 +265,7 @@ const struct rows_codec ROWS_CODECS[WIRE_ENCODINGS] = {
 size_t rows_not_finite(const struct row_shape *shape, const struct rows_view *view) {
     const struct rows_codec *codec = rows_codec(view->encoding);
     if (codec->finite == NULL || codec->finite(shape, view->values, view->count)) {
-        return view->count; /* the usual case: one pass over all rows */
+        return view->count; /* the usual case, after one pass over all rows */
     }
     const unsigned char *encoded = view->values;
     size_t row = 0;
@@ -277,7 +277,7 @@ size_t rows_not_finite(const struct row_shape *shape, const struct rows_view *vi
 
 /* ---- Frames ---- */
 
-/* Returns how many payload frames a table has, after the directory. */
+/* Returns the number of payload frames per table, without the directory. */
 static unsigned frames_per_table(const struct message *message) {
     return message->type == MESSAGE_SUBSCRIBE ? 1 : 2;
 }
@@ -286,15 +286,15 @@ static size_t directory_entries(const struct message *message) {
     return message->frame_count > 0 ? message->frames[0]->size / sizeof(struct wire_directory_entry) : 0;
 }
 
-int rows_frames_check(const struct message *message, struct error *error) {
+int rows_frames_check(const struct message *message, const char *name, struct error *error) {
     if (message->frame_count == 0) {
         return 0;
     }
     size_t tables = directory_entries(message);
     if (message->frames[0]->size % sizeof(struct wire_directory_entry) != 0 || tables == 0 ||
         tables > WIRE_TABLES_MAX || message->frame_count != 1 + frames_per_table(message) * tables) {
-        return error_set(error, AML_EPROTOCOL, "%s: %u payload frames do not fit a directory of %zu bytes",
-                         message_name(message->type), message->frame_count, message->frames[0]->size);
+        return error_set(error, AML_EPROTOCOL, "%s: %u payload frames do not fit a directory of %zu bytes", name,
+                         message->frame_count, message->frames[0]->size);
     }
     return 0;
 }

@@ -1,7 +1,7 @@
-/* Rows in messages: the encodings in which their values are written, and the frames that hold them. Rows travel as a
- * directory frame (which tables, how many rows of each, in which encoding), then for each table a frame of 64-bit keys
- * and a frame of values; SUBSCRIBE has keys alone. Nobody else indexes into these frames. Knows nothing of clocks or
- * partitions. No state; any thread.
+/* Rows in messages: the encodings of their values, and the frames that hold them. The first frame is a directory: which
+ * tables, how many rows of each, in which encoding. Then each table has a frame of 64-bit keys and a frame of values;
+ * SUBSCRIBE has only the keys. No other file indexes into these frames. Knows nothing of clocks or partitions. No
+ * state; any thread.
  *
  * An encoding is one row of the table in rows.c. */
 #ifndef AGILEML_WIRE_ROWS_H
@@ -24,20 +24,21 @@ struct row_shape {
     enum aml_type type;
     uint32_t width;             /* elements of a row */
     uint32_t row_bytes;         /* in memory: width x element size */
-    enum wire_encoding flushed; /* allowed in FLUSH, besides WIRE_FULL */
+    enum wire_encoding flushed; /* allowed in FLUSH and LOT, besides WIRE_FULL */
     enum wire_encoding pushed;  /* allowed in PUSH, besides WIRE_FULL */
     bool hidden;                /* rows of states (ps/table.h): allowed in UPDATE alone */
 };
 
-/* What encoding the delta row - base does to the row and the base. */
+/* What encoding a delta (row - base) does to the row and the base. */
 enum rows_after {
     ROWS_AFTER_UNCHANGED, /* nothing */
     ROWS_AFTER_ROW,       /* base = row */
     ROWS_AFTER_SUM        /* row = base = base + delta, rounded as by `add` */
 };
 
-/* One encoding. Rows in memory follow each other without gaps, and so do encoded rows; the two never overlap. Encoded
- * rows must be checked before any function but `check` reads them. Returned sizes are bytes of the encoded rows. */
+/* One encoding. Rows in memory follow each other without gaps, and so do encoded rows. Arrays of rows in memory and of
+ * encoded rows never overlap. Encoded rows must be checked before any function but `check` reads them. Returned sizes
+ * are bytes of the encoded rows. */
 struct rows_codec {
     const char *name; /* for people */
     bool varies;      /* rows have different sizes */
@@ -47,8 +48,8 @@ struct rows_codec {
     size_t (*bytes)(const struct row_shape *shape, const unsigned char *encoded);
     /* Whether `size` bytes are `count` encoded rows and nothing else. */
     bool (*check)(const struct row_shape *shape, const unsigned char *encoded, size_t size, uint32_t count);
-    /* Encodes row - base. An encoding that rounds ignores `after`, and adds the encoded delta to the base: row - base
-     * is then what has not been sent. */
+    /* Encodes row - base. An encoding that rounds ignores `after` and adds the encoded delta to the base. So row - base
+     * becomes the rounding error, which has not been sent. */
     size_t (*delta)(const struct row_shape *shape, unsigned char *to, void *row, void *base, enum rows_after after);
     /* Encodes rows. `errors` are the rounding errors that `feed` has kept. NULL: this encoding is for deltas only. */
     size_t (*write)(const struct row_shape *shape, unsigned char *to, const void *rows, const void *errors,
@@ -57,13 +58,12 @@ struct rows_codec {
     size_t (*add)(const struct row_shape *shape, void *rows, const unsigned char *encoded, size_t count);
     /* Decodes rows into memory. */
     size_t (*copy)(const struct row_shape *shape, void *rows, const unsigned char *encoded, size_t count);
-    /* Subtracts what `add` has added, exactly. NULL: keeping the old rows takes no more memory than the encoded ones.
-     * */
+    /* Subtracts exactly what `add` has added. NULL: the old rows are kept instead, as they take no more memory. */
     size_t (*subtract)(const struct row_shape *shape, void *rows, const unsigned char *encoded, size_t count);
-    /* Whether no element is a NaN or an infinity. NULL: no element can be. */
+    /* Whether all elements are finite. NULL: they always are. */
     bool (*finite)(const struct row_shape *shape, const unsigned char *encoded, size_t count);
-    /* Sets `errors` to the rounding errors that `write` makes for these rows. To be called before the rows change.
-     * NULL, as is `unsent`: this encoding does not round. */
+    /* Sets `errors` to the rounding errors that `write` makes for these rows. Call it before the rows change. NULL (and
+     * `unsent` too): this encoding does not round. */
     void (*feed)(const struct row_shape *shape, void *errors, const void *rows, size_t count);
     /* row -= base: the part of the row that `delta` has not sent. */
     void (*unsent)(const struct row_shape *shape, void *row, const void *base);
@@ -94,27 +94,26 @@ struct rows_view {
     const uint64_t *keys;        /* count */
     const unsigned char *values; /* count encoded rows; NULL in SUBSCRIBE */
     enum wire_encoding encoding;
-    struct buffer *key_frame, *value_frame; /* the message's, in which the two lie */
+    struct buffer *key_frame, *value_frame; /* the message's frames with the keys and the values */
 };
 
 /* Checks that a message of rows has the frames that its directory announces. Returns 0 or AML_EPROTOCOL. */
-int rows_frames_check(const struct message *message, struct error *error);
+int rows_frames_check(const struct message *message, const char *name, struct error *error);
 
-/* Checks the rows of a SUBSCRIBE, PUSH, FLUSH, UPDATE or ROWS, whose frames were checked, against the job's tables.
- * Sets `views`, which has room for WIRE_TABLES_MAX, to a view of each table's rows. Returns the number of views, or
- * AML_EPROTOCOL. */
+/* Checks the rows of a message against the job's tables. The message's frames must have been checked. Sets `views`,
+ * which has room for WIRE_TABLES_MAX, to a view of each table's rows. Returns the number of views, or AML_EPROTOCOL. */
 int rows_check(const struct message *message, const struct row_shape *shapes, unsigned table_count,
                struct rows_view *views, struct error *error);
 
-/* Sets *view to the rows of `table` in a message whose rows were checked, or that this process made. Returns false when
- * the message has none. */
+/* Sets *view to the message's rows of `table`. The message's rows must have been checked, or made by this process.
+ * Returns false when the message has no rows of the table. */
 bool rows_find(const struct message *message, uint32_t table, struct rows_view *view);
 
 /* Returns the index of the first row that has a NaN or an infinity, or view->count when no row has. */
 size_t rows_not_finite(const struct row_shape *shape, const struct rows_view *view);
 
-/* Appends the rows of one more table to a message that this function has made, or that has no frames. Takes over the
- * frames of the keys and of their values; `values` is NULL in SUBSCRIBE. */
+/* Appends the rows of one more table to a message, whose earlier frames, if any, this function has appended. Takes over
+ * the frames of the keys and of their values; `values` is NULL in SUBSCRIBE. */
 void rows_append(struct message *message, uint32_t table, enum wire_encoding encoding, struct buffer *keys,
                  struct buffer *values);
 

@@ -44,7 +44,7 @@ static unsigned rest_differs(const unsigned char *one, const unsigned char *othe
     return mask;
 }
 
-/* The functions below are inline so that `element_bytes` is a constant in them. */
+/* The functions below are inline so that the compiler sees `element_bytes` as a constant. */
 
 /* Writes row[column] - base[column] to `at`. */
 static inline void element_delta(uint32_t element_bytes, unsigned char *at, uint32_t column, const unsigned char *row,
@@ -57,8 +57,8 @@ static inline void element_delta(uint32_t element_bytes, unsigned char *at, uint
     memcpy(at, &new, element_bytes);
 }
 
-/* Writes an entry for each column that differs. Returns the end of the entries, or NULL when they would take more room
- * than all elements without columns. */
+/* Writes an entry for each column in which row and base differ. Returns the end of the entries; NULL when they would
+ * take more room than SPARSE_ALL does. */
 static inline unsigned char *delta_entries(uint32_t element_bytes, unsigned char *to, const unsigned char *row,
                                            const unsigned char *base, uint32_t width) {
     const uint32_t per_element = element_bytes / (uint32_t)sizeof(uint32_t); /* words */
@@ -159,7 +159,7 @@ size_t sparse_check(uint32_t element_bytes, const unsigned char *row, size_t lef
         return 0;
     }
     const unsigned char *entry = row + sizeof count;
-    uint64_t least = 0; /* the lowest column that the next entry may have: columns ascend */
+    uint64_t least = 0; /* the next entry's column must be at least this, as columns ascend */
     for (uint32_t i = 0; count != SPARSE_ALL && i < count; i++, entry += sizeof(uint32_t) + element_bytes) {
         uint32_t column = count_at(entry);
         if (column < least || column >= width) {

@@ -1,11 +1,11 @@
-/* Rows of whole numbers, encoded as their elements that are not 0 (WIRE_SPARSE), for deltas of wide rows of counts, of
- * which a clock changes few elements. An encoded row is the shorter one of
+/* Rows of whole numbers, encoded as their elements that are not 0 (WIRE_SPARSE). For deltas of wide rows of counts, in
+ * which a clock changes few elements. An encoded row has the shorter of these forms:
  *
  *   uint32_t count, count x (uint32_t column, value)   the elements that are not 0; columns ascend, below the width
  *   uint32_t SPARSE_ALL, width x value                 all elements in order
  *
- * Values have the table's type. Rows follow each other without gaps, and have different sizes. The encoding is exact:
- * missing elements add 0. Values stand at multiples of 4 bytes. The functions use elements of 4 or 8 bytes as
+ * Values have the table's type, and begin at multiples of 4 bytes. Rows follow each other without gaps, and have
+ * different sizes. The encoding is exact: missing elements are 0. The functions treat elements of 4 or 8 bytes as
  * unsigned numbers, which wrap. They allocate nothing; any thread. */
 #ifndef AGILEML_WIRE_SPARSE_H
 #define AGILEML_WIRE_SPARSE_H
@@ -22,7 +22,7 @@ static inline size_t sparse_most(uint32_t width, uint32_t element_bytes) {
 }
 
 /* Encodes row - base into `to`, which has room for sparse_most bytes, and returns the encoded size. With `settle`,
- * copies row to base. The three do not overlap. */
+ * copies `row` to `base`. `to`, `row` and `base` do not overlap. */
 size_t sparse_delta(uint32_t element_bytes, unsigned char *to, const void *row, void *base, uint32_t width,
                     bool settle);
 

@@ -22,7 +22,7 @@ bool lda_format_numbers_words(enum lda_format format) {
 
 /* ---- Files and folders ---- */
 
-/* Reads documents, one a line, from the file whose first line is read. */
+/* Reads documents, one per line, from a file whose first line has been read. */
 static int read_document_lines(struct lda_reader *reader, enum lda_format format) {
     int result = 1;
     while (result > 0) {
@@ -37,7 +37,7 @@ static int read_document_lines(struct lda_reader *reader, enum lda_format format
     return result;
 }
 
-/* Reads the documents of the open file, whose first line is read. */
+/* Reads the documents of the open file, whose first line has been read. */
 static int read_documents(struct lda_reader *reader, enum lda_format format) {
     switch (format) {
     case LDA_FORMAT_UCI:
@@ -54,7 +54,7 @@ static int read_documents(struct lda_reader *reader, enum lda_format format) {
     }
 }
 
-/* Takes the file's first line. Returns the format, or an error's code. */
+/* Reads the file's first line. Returns the format, or an error's code. */
 static int begin_file(struct lda_reader *reader) {
     const struct lda_corpus *corpus = reader->corpus;
     int result = lda_next_line(reader);
@@ -230,7 +230,7 @@ int lda_read_run(const struct lda_corpus *corpus, const struct lda_head *head, c
 
 /* ---- Several files ---- */
 
-/* Reads the corpus `file`, and moves its numbers behind its documents. */
+/* Reads the corpus `file`, and continues its numbers after the last document's. */
 static int read_next(struct lda_corpus *file, int (*each)(void *context, const struct lda_bag *bag), void *context,
                      struct error *error) {
     struct lda_corpus_size size = {0};

@@ -1,4 +1,4 @@
-/* The formats of counted words with numbers: uci, MatrixMarket and lda-c (corpus.h). */
+/* The formats with numbers for words, and their counts: uci, MatrixMarket and lda-c (corpus.h). */
 #include "agileml/base/matrix_market.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/text_fields.h"
@@ -30,7 +30,7 @@ static int check_header(struct lda_reader *reader, const uint64_t numbers[3]) {
                      turned ? ": expected documents as rows and words as columns: transpose it" : "");
 }
 
-/* Reads uci's header, whose first line is read: three numbers, in one line or three. */
+/* Reads uci's header, whose first line has been read: three numbers, in one line or three. */
 static int uci_header(struct lda_reader *reader, uint64_t numbers[3]) {
     static const char *const expected[3] = {"the number of documents, alone (uci)", "the number of words, alone (uci)",
                                             "the number of lines that follow, alone (uci)"};
@@ -53,7 +53,7 @@ static int uci_header(struct lda_reader *reader, uint64_t numbers[3]) {
     return 0;
 }
 
-/* Reads MatrixMarket's banner, which is read, and what follows it up to the size line. */
+/* Reads MatrixMarket's header up to the size line; the banner has been read. */
 static int matrix_header(struct lda_reader *reader, struct matrix_market *matrix) {
     struct error error = {0};
     int result = matrix_market_take(matrix, reader->line, reader->line + reader->length, &error);
@@ -106,13 +106,13 @@ int lda_check_counts(const char *path, const struct lda_head *head, uint64_t cou
 
 /* ---- Lines of counts ---- */
 
-/* How often a word occurs in a document. */
+/* The count of a word in a document. */
 struct cell {
     uint32_t document, word; /* from 0 */
     uint32_t count;
 };
 
-/* Reads the line as a cell. */
+/* Parses the line as a cell. */
 static int take_cell(const struct lda_reader *reader, const struct lda_head *head, struct cell *cell) {
     bool matrix = head->format == LDA_FORMAT_MATRIX_MARKET;
     const char *p = text_skip_blanks(reader->line);
@@ -140,7 +140,7 @@ static int take_cell(const struct lda_reader *reader, const struct lda_head *hea
     return 0;
 }
 
-/* Calls `take` for up to `most` cells, to the end. *count: how many there are. */
+/* Calls `take` for up to `most` cells, to the end. Sets *count to their number. */
 static int read_cells(struct lda_reader *reader, const struct lda_head *head, uint64_t most, uint64_t *count,
                       int (*take)(void *context, const struct cell *cell), void *context) {
     struct cell cell = {0};
@@ -163,7 +163,7 @@ static int read_cells(struct lda_reader *reader, const struct lda_head *head, ui
     return result;
 }
 
-/* Documents in their order. */
+/* The state while documents are passed on in their order. */
 struct passing {
     struct lda_reader *reader;
     uint64_t document; /* number + 1; 0: none */
@@ -193,12 +193,12 @@ int lda_counts_lines(struct lda_reader *reader, const struct lda_head *head, uin
 
 /* ---- Matrices whose rows are in any order ---- */
 
-/* The cells of a file, sorted in memory. */
+/* The cells of a file, to be sorted in memory. */
 struct cells {
     struct lda_reader *reader;
     struct cell *cells;
     size_t count, capacity;
-    bool sorted; /* so far */
+    bool sorted; /* the cells so far are in order */
 };
 
 static int keep_cell(void *context, const struct cell *cell) {
@@ -223,7 +223,7 @@ static int cell_order(const void *a, const void *b) {
     return (left->document > right->document) - (left->document < right->document);
 }
 
-/* Reads the entries of a matrix, in any order. */
+/* Reads the entries of a matrix in any order, and sorts them if needed. */
 static int sort_cells(struct lda_reader *reader, const struct lda_head *head, uint64_t *count) {
     struct cells cells = {.reader = reader, .sorted = true};
     struct passing passing = {.reader = reader};
@@ -246,7 +246,7 @@ static int compare_cell(void *context, const struct cell *cell) {
     return sorted ? 0 : 1;
 }
 
-/* Whether the rows of a file that can be read twice are in order: 1, 0 or an error's code. */
+/* Returns whether the rows of a file are in order: 1, 0 or an error's code. The file must allow a second reading. */
 static int is_sorted(const struct lda_reader *reader, const struct lda_head *head) {
     struct lda_reader first = {.corpus = reader->corpus, .error = reader->error};
     struct passing passing = {.document = 0};
@@ -287,7 +287,7 @@ int lda_read_counts(struct lda_reader *reader, enum lda_format format) {
 
 /* ---- lda-c ---- */
 
-/* Says that the line's first number is not that of its words. */
+/* Reports that the line's first number is not the number of its words. */
 static int wrong_number(const struct lda_reader *reader, uint64_t found, uint64_t expected) {
     return lda_line_error(
         reader,

@@ -18,11 +18,11 @@ struct scan {
     aml_worker *worker;
     const struct lda_finish *finish;
     struct lda_model_writer *writer; /* NULL: none */
-    int64_t *sums;                   /* [K]: each topic's tokens in the words so far */
-    struct top *tops;                /* [K][top_words], descending */
+    int64_t *sums;                   /* [K]: each topic's tokens, summed over the words so far */
+    struct top *tops;                /* [K][top_words], descending by count */
 };
 
-/* Puts the word in its place among the topic's first ones. */
+/* Inserts the word among the topic's top words, if it belongs there. */
 static void top_add(struct top *tops, uint32_t top_words, struct top word) {
     uint32_t place = top_words;
     while (place > 0 && (tops[place - 1].count < word.count ||

@@ -5,13 +5,13 @@
 #include "agileml.h"
 #include "apps/lda/vocabulary.h"
 
-/* The figures that the tables must agree with, and what to print and write. */
+/* The numbers that the tables must agree with, and the requested output. */
 struct lda_finish {
     unsigned words_table, topics_table;
     uint32_t topics, vocabulary; /* K, V */
-    double tokens;               /* of the training data */
+    double tokens;               /* tokens of the training data */
     double alpha, beta;
-    uint32_t top_words;                 /* of each topic to print; 0: none */
+    uint32_t top_words;                 /* words to print for each topic; 0: none */
     const char *model_out;              /* NULL: none */
     const struct lda_vocabulary *names; /* empty: words are printed as numbers */
 };

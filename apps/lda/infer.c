@@ -21,7 +21,7 @@ struct share {
 
 struct inference {
     struct lda_model model;
-    double minimum; /* the smallest share of a topic to print */
+    double minimum; /* smallest share of a topic that is printed */
     struct tool_output out;
     float *phi; /* [words of the document][K] */
     size_t phi_capacity;
@@ -37,7 +37,7 @@ static int share_order(const void *a, const void *b) {
     return left->value > right->value ? -1 : left->value < right->value ? 1 : (int)left->topic - (int)right->topic;
 }
 
-/* Prints the document's id, or its number, and a tab. An id's own tabs and line ends become blanks. */
+/* Prints the document's id, or its number, and a tab. Tabs and line ends in an id become blanks. */
 static bool print_id(FILE *file, const struct lda_bag *bag) {
     bool failed = false;
     if (bag->id == NULL) {
@@ -70,7 +70,7 @@ static int print_document(struct inference *inference, const struct lda_bag *bag
     return 0;
 }
 
-/* Prints a document of which the model knows no word. */
+/* Prints a document whose words are all unknown to the model. */
 static int print_unknown(struct inference *inference, const struct lda_bag *bag) {
     bool printed = print_id(inference->out.file, bag) && fputs("unknown\n", inference->out.file) >= 0;
     return printed ? 0 : tool_output_failed(&inference->out, inference->error);
@@ -186,15 +186,13 @@ int lda_infer_main(int argc, char **argv) {
          "write the topics there, and print the perplexity of one half of each document given the other"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
-    const struct tool tool = {
-        .app = "lda",
-        .option = "infer",
-        .usage =
-            "lda --infer MODEL --data FILE [--out FILE]\n\n"
-            "Prints a line for each document: its id or number, then its topics and their shares, the largest first; "
-            "'unknown' if the model has none of its words.",
-        .options = options,
-        .run = infer,
-        .context = &o};
+    const struct tool tool = {.app = "lda",
+                              .option = "infer",
+                              .usage = "usage: lda --infer MODEL --data FILE [--out FILE]\n\n"
+                                       "Prints a line for each document: its id or number, then its topics and their\n"
+                                       "shares, the largest first; 'unknown' if the model has none of its words.",
+                              .options = options,
+                              .run = infer,
+                              .context = &o};
     return tool_main(&tool, argc, argv);
 }

@@ -37,8 +37,8 @@ void lda_word_bases(const struct lda_clock *clock, uint32_t first, uint32_t end,
 double lda_log_likelihood(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_document *document,
                           const uint16_t *assigned, uint32_t tokens, const float *bases) {
     float *counts = thread->document; /* n_dk / (n_k + V beta), in the order of `topics` */
-    uint32_t *topics = thread->stack; /* those with n_dk > 0 */
-    float *places = thread->weights;  /* n_dk by topic */
+    uint32_t *topics = thread->stack; /* topics with n_dk > 0 */
+    float *places = thread->weights;  /* n_dk, indexed by topic */
     uint32_t topic_count = 0;
     for (uint32_t i = 0; i < tokens; i++) {
         places[assigned[i] - 1U] = 0;
@@ -118,7 +118,7 @@ double lda_score(const float *phi, const uint32_t *counts, uint32_t word_count, 
 }
 
 uint32_t lda_split(const uint32_t *counts, uint32_t word_count, uint32_t *known, uint32_t *hidden) {
-    uint32_t before = 0; /* tokens */
+    uint32_t before = 0; /* tokens before this word */
     uint32_t all_hidden = 0;
     for (uint32_t w = 0; w < word_count; w++) {
         uint32_t end = before + counts[w];

@@ -1,4 +1,4 @@
-/* What a topic model says of documents: the likelihood of its training documents, and the topics of new ones.
+/* The likelihood of training documents in a topic model, and the topics of new documents.
  *
  *     theta_dk = (n_dk + alpha) / (n_d + K alpha)      phi_kw = (n_wk + beta) / (n_k + V beta)
  *     log p(d) = sum over the tokens of d of log sum_k theta_dk phi_kw */
@@ -10,11 +10,11 @@
 enum { LDA_FOLD_IN_ROUNDS = 30 };
 
 /* Sets bases[slot] = alpha sum_k phi_kw for the words' rows first..end - 1, for lda_log_likelihood. Call
- * lda_clock_totals with the present counts before. */
+ * lda_clock_totals with the current counts before. */
 void lda_word_bases(const struct lda_clock *clock, uint32_t first, uint32_t end, float *bases);
 
-/* Returns log p(d) of a document of `tokens` tokens, whose topics + 1 are assigned[tokens]. Takes time in proportion to
- * the document's own topics. */
+/* Returns log p(d) of a document of `tokens` tokens, whose topics + 1 are assigned[tokens]. The time is proportional
+ * to the number of the document's own topics. */
 double lda_log_likelihood(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_document *document,
                           const uint16_t *assigned, uint32_t tokens, const float *bases);
 
@@ -28,20 +28,20 @@ void lda_fold_in(const float *phi, const uint32_t *counts, uint32_t word_count, 
 /* Returns the sum of counts[w] log (theta . phi_w). */
 double lda_score(const float *phi, const uint32_t *counts, uint32_t word_count, uint32_t topics, const float *theta);
 
-/* Splits counts into `known` and `hidden`, every other token each. A document of one token hides none. Returns the
- * number of hidden tokens. */
+/* Splits counts into `known` and `hidden`: tokens go to both in turn. A document of one token hides none. Returns
+ * the number of hidden tokens. */
 uint32_t lda_split(const uint32_t *counts, uint32_t word_count, uint32_t *known, uint32_t *hidden);
 
 /* How well half of each document's tokens predicts the other half. */
 struct lda_completion {
     double score;   /* the sum of log p over the hidden tokens */
     double hidden;  /* their number */
-    double unigram; /* the sum of log p by the words' frequencies alone, for callers that know them */
+    double unigram; /* the sum of log p by only the words' frequencies, for callers that know them */
 };
 
-/* Adds a document: splits its tokens, finds its topics by the known half, and scores the hidden half. theta and scratch
- * are memory of [topics]. frequencies[word_count]: the words' probabilities whatever the topic, for `unigram`; NULL:
- * none. */
+/* Adds a document: splits its tokens, infers its topics from the known half, and scores the hidden half. theta and
+ * scratch are memory of [topics]. frequencies[word_count] are the words' probabilities regardless of topic, for
+ * `unigram`; NULL: none. */
 void lda_complete(struct lda_completion *completion, const float *phi, const uint32_t *counts, uint32_t word_count,
                   uint32_t topics, double alpha, const double *frequencies, float *theta, float *scratch);
 

@@ -1,6 +1,6 @@
-/* lda: topic models by latent Dirichlet allocation, collapsed Gibbs sampling on AgileML. This file is the command line
- * and the reading of documents; the training is in train.c, the arithmetic in sampler.c, readers in corpus.c, the end
- * of a job in finish.c, `lda --infer` in infer.c. */
+/* lda: topic models by latent Dirichlet allocation, with collapsed Gibbs sampling on AgileML. This file has the
+ * command line and the reading of documents. The training is in train.c, the arithmetic in sampler.c, readers in
+ * corpus.c, the end of a job in finish.c, `lda --infer` in infer.c. */
 #include "agileml.h"
 #include "agileml/base/hash.h"
 #include "apps/app.h"
@@ -15,11 +15,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Documents of --test are numbered from here on. */
+/* Numbers of --test documents begin here. */
 static const uint64_t TEST_NUMBERS = UINT64_C(1) << 40;
 
 enum { INPUT_FILES = 4 };
-static const double WORDS_PER_TOKEN = 0.9; /* from here on nearly every word occurs once */
+static const double WORDS_PER_TOKEN = 0.9; /* at this ratio nearly every word occurs once */
 
 static void input_files(const struct lda *lda, struct app_file files[INPUT_FILES]) {
     files[0] = (struct app_file){.option = "data", .values = &lda->data};
@@ -28,12 +28,12 @@ static void input_files(const struct lda *lda, struct app_file files[INPUT_FILES
     files[3] = (struct app_file){.option = "stop-words", .path = lda->stop_words};
 }
 
-/* Says what was read, to those who run the job. */
+/* Reports what was read, as a note of the job. */
 static void say(void *context, const char *text) {
     aml_note(context, "%s", text);
 }
 
-/* How all files are read. */
+/* Returns the settings for reading, which are the same for all files. */
 static struct lda_corpus corpus_of(const struct lda *lda, aml_worker *worker) {
     return (struct lda_corpus){.format = lda->format,
                                .minimum_length = (unsigned)lda->minimum_length,
@@ -43,7 +43,7 @@ static struct lda_corpus corpus_of(const struct lda *lda, aml_worker *worker) {
                                .note_context = worker};
 }
 
-/* Surveys the files of an option, unless there is a folder of texts among its values. */
+/* Surveys the files of an option, unless a value is a folder of texts. */
 static int survey_option(const char *option, const struct aml_strings *values, const struct lda_corpus *corpus,
                          uint32_t first, struct input_list *list, struct lda_survey *survey, struct error *error) {
     for (unsigned v = 0; v < values->count; v++) {
@@ -68,7 +68,7 @@ static void survey_close(struct lda *lda) {
     input_list_close(&lda->test_files);
 }
 
-/* Finds the documents' numbers in files that the processes divide. */
+/* Numbers the documents of files that the processes divide. */
 static int survey_data(aml_worker *worker, struct lda *lda) {
     struct error error = {0};
     const struct lda_corpus corpus = corpus_of(lda, worker);
@@ -114,7 +114,7 @@ struct reading {
     aml_worker *worker;
     const struct lda *lda;
     const struct lda_vocabulary *names; /* the words so far */
-    bool test;                          /* the documents are those of --test */
+    bool test;                          /* the documents come from --test */
 };
 
 static int read_document(void *context, const struct lda_bag *bag) {
@@ -138,7 +138,7 @@ static int read_document(void *context, const struct lda_bag *bag) {
     return kept < 0 ? kept : 0;
 }
 
-/* A file that the processes divide. */
+/* A file that is divided among the processes. */
 struct part_file {
     const struct reading *reading;
     const struct lda_survey *survey;
@@ -146,7 +146,7 @@ struct part_file {
     struct lda_head head;
 };
 
-/* Emits the documents of some of the file's lines, in any thread. */
+/* Emits the documents of some of the file's lines. Runs in any thread. */
 static int read_part(aml_worker *worker, const struct aml_lines *lines, void *context) {
     const struct part_file *file = context;
     struct reading reading = *file->reading;
@@ -179,7 +179,7 @@ static int read_parts(const struct reading *reading, const struct lda_corpus *co
         file.corpus.path = survey->files[f].path;
         file.corpus.format = survey->files[f].head.format;
         file.corpus.first_number = survey->files[f].first_number;
-        result = lda_read_head(&file.corpus, &file.head, error); /* again, as the vocabulary is known now */
+        result = lda_read_head(&file.corpus, &file.head, error); /* read again, as the vocabulary is known now */
         if (result == 0 && file.head.format != LDA_FORMAT_LDA_C) {
             result = aml_read_groups(reading->worker, file.corpus.path, lda_head_group(&file.head), read_part, &file);
         } else if (result == 0) {
@@ -189,8 +189,8 @@ static int read_parts(const struct reading *reading, const struct lda_corpus *co
     return result;
 }
 
-/* Reads the files of an option. Those that the processes divide bring no words' names, so they are left out when there
- * is nothing else to find (no worker). */
+/* Reads the files of an option. Without a worker only the words' names are needed; divided files have none and are
+ * skipped. */
 static int read_option(const struct lda_corpus *corpus, const struct aml_strings *values,
                        const struct lda_survey *survey, int (*each)(void *context, const struct lda_bag *bag),
                        struct reading *reading, struct error *error) {
@@ -228,7 +228,7 @@ static int lda_read(aml_worker *worker, void *context) {
     struct error error = {0};
     struct app_file files[INPUT_FILES];
     input_files(lda, files);
-    files[0].values = lda->data_survey.parts ? NULL : files[0].values; /* the library names what it reads */
+    files[0].values = lda->data_survey.parts ? NULL : files[0].values; /* the library reports the divided files */
     files[1].values = lda->test_survey.parts ? NULL : files[1].values;
     app_name_files(worker, files, INPUT_FILES);
     int result = read_input(lda, &names, read_document, &reading, &error);
@@ -243,7 +243,7 @@ static int lda_read(aml_worker *worker, void *context) {
 
 /* ---- The beginning ---- */
 
-/* Says what all processes have read, and what of it is unusual. */
+/* Notes what all processes have read, and anything unusual in it. */
 static void describe_input(aml_worker *worker, const struct lda *lda) {
     double tokens = aml_total(worker, TOTAL_TOKENS);
     double documents = aml_total(worker, TOTAL_DOCUMENTS);
@@ -278,7 +278,7 @@ static int pass_over(void *context, const struct lda_bag *bag) {
     return 0;
 }
 
-/* Reads the words' names, if this process has never read the data. */
+/* Reads the words' names, if this process has not read the data. */
 static int find_names(aml_worker *worker, struct lda *lda) {
     struct reading reading = {.lda = lda};
     struct error error = {0};
@@ -295,7 +295,7 @@ static int find_names(aml_worker *worker, struct lda *lda) {
 }
 
 struct alpha_rows {
-    struct lda_spread *rows; /* by iteration - LDA_SPREAD_FROM - 1 */
+    struct lda_spread *rows; /* indexed by iteration - LDA_SPREAD_FROM - 1 */
     uint64_t count;
 };
 
@@ -310,7 +310,7 @@ static int alpha_row(void *context, const uint64_t *keys, const void *rows, size
     return 0;
 }
 
-/* alpha after the job's last iteration. */
+/* Computes alpha after the job's last iteration. */
 static int final_alpha(aml_worker *worker, const struct lda *lda, double *alpha) {
     uint64_t iterations = aml_clock(worker) / aml_clocks_per_iteration(worker);
     *alpha = lda->alpha;
@@ -401,17 +401,15 @@ int main(int argc, char **argv) {
                       .minimum_length = 3,
                       .likelihood_every = 5,
                       .format_name = "auto"};
-    const char *infer = NULL; /* for --help only: infer.c reads `lda --infer` */
+    const char *infer = NULL; /* only for --help: infer.c parses `lda --infer` */
     const struct aml_option options[] = {
         {"data", "FILES", AML_OPTION_STRINGS, &lda.data, 0, 0,
-         "documents: counts of words, text with a document a line, tables with a column of text (plain, gzip or zstd), "
-         "or a folder of texts; a file or pattern, or several (docs/lda.md)"},
+         "documents: counts of words, lines of text, tables, or a folder of texts; files or patterns (docs/lda.md)"},
         {"format", "NAME", AML_OPTION_STRING, &lda.format_name, 0, 0, LDA_FORMAT_HELP},
         {"columns", "COLUMNS", AML_OPTION_WORD, &lda.columns, 0, 0, LDA_COLUMNS_HELP},
         {"namespace", "NAME", AML_OPTION_WORD, &lda.name_space, 0, 0, LDA_NAMESPACE_HELP},
         {"vocabulary", "FILE", AML_OPTION_STRING, &lda.vocabulary, 0, 0,
-         "a word a line: the names of the words of uci, lda-c and matrix-market; of other formats, the only ones that "
-         "count"},
+         "a word a line: the names of numbered words; of other formats, the only words that count"},
         {"stop-words", "FILE", AML_OPTION_STRING, &lda.stop_words, 0, 0, LDA_STOP_WORDS_HELP},
         {"english-stop-words", NULL, AML_OPTION_FLAG, &lda.english, 0, 0, LDA_ENGLISH_HELP},
         {"minimum-length", "N", AML_OPTION_INTEGER, &lda.minimum_length, 1, 100, LDA_MINIMUM_HELP},
@@ -420,19 +418,18 @@ int main(int argc, char **argv) {
          "hold out this part of the data to test on"},
         {"topics", "K", AML_OPTION_INTEGER, &lda.topics, 1, LDA_TOPICS_MAX, "number of topics"},
         {"alpha", "X", AML_OPTION_REAL, &lda.given_alpha, 0, LDA_ALPHA_MAX,
-         "prior of topics in documents, for each topic, which stays so; 0: begins with 5 / K, and is adapted"},
-        {"beta", "X", AML_OPTION_REAL, &lda.beta, 1e-6, 1e3, "prior of words in topics, for each word"},
+         "prior of topics in documents; 0: begins with 5 / K, and is adapted"},
+        {"beta", "X", AML_OPTION_REAL, &lda.beta, 1e-6, 1e3, "prior of words in topics"},
         {"optimize-alpha", NULL, AML_OPTION_FLAG, &lda.optimize_given, 0, 0,
-         "adapt a given --alpha, too, to the documents, from iteration 11 on"},
+         "adapt a given --alpha too, from iteration 11 on"},
         {"proposals", "N", AML_OPTION_INTEGER, &lda.proposals, 1, LDA_PROPOSALS_MAX,
-         "of each kind for a token in an iteration: more mix faster, fewer run faster"},
+         "of each kind a token; more mix faster, fewer run faster"},
         {"likelihood-every", "N", AML_OPTION_INTEGER, &lda.likelihood_every, 1, 1e9,
-         "iterations between measurements of likelihood and perplexity; the last is always measured"},
+         "iterations between measurements of the likelihood"},
         {"top-words", "N", AML_OPTION_INTEGER, &lda.top_words, 0, 1000,
-         "print the most frequent words of each topic at the end"},
+         "print each topic's most frequent words at the end"},
         {"model-out", "FILE", AML_OPTION_STRING, &lda.model_out, 0, 0, "write the model there (docs/lda.md)"},
-        {"infer", "MODEL", AML_OPTION_STRING, &infer, 0, 0,
-         "no job: find documents' topics by a model that --model-out wrote; see lda --infer --help"},
+        {"infer", "MODEL", AML_OPTION_STRING, &infer, 0, 0, "no job: find topics by a model; see lda --infer --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     return tool_is_asked("infer", argc, argv) ? lda_infer_main(argc, argv) : run_job(&lda, options, argc, argv);

@@ -1,4 +1,4 @@
-/* See model.h. The counts that the writer does not know when it starts are at the end of the file. */
+/* See model.h. The counts that are unknown when writing starts are at the end of the file. */
 #include "apps/lda/model.h"
 
 #include "agileml/base/memory.h"
@@ -14,9 +14,9 @@
 enum {
     VERSION = 1,
     HEADER_SIZE = 40,
-    ROW_SIZE = 8, /* before its pairs */
+    ROW_SIZE = 8, /* bytes before a row's pairs */
     PAIR_SIZE = 8,
-    COUNTS_SIZE = 24 /* at the end, before the checksum */
+    COUNTS_SIZE = 24 /* bytes at the file's end, before the checksum */
 };
 
 static const struct model_file_kind kind = {.app = "lda",
@@ -119,7 +119,7 @@ static int bad_model(const char *path, const char *what, struct error *error) {
     return error_set(error, AML_EINPUT, "%s: the model file is damaged: %s", path, what);
 }
 
-/* Checks the header and the counts at the end, against each other and the size. */
+/* Checks the header and the counts at the file's end against each other and the size. */
 static int check_ends(struct lda_model *model, size_t size, const char *path, uint64_t counts[3], struct error *error) {
     const unsigned char *bytes = model->bytes;
     const unsigned char *end = bytes + size - COUNTS_SIZE;
@@ -139,7 +139,7 @@ static int check_ends(struct lda_model *model, size_t size, const char *path, ui
     return 0;
 }
 
-/* Checks the row at *at and moves *at behind it. */
+/* Checks the row at *at and moves *at to its end. */
 static int load_row(struct lda_model *model, size_t *at, size_t end, const char *path, struct error *error) {
     if (end - *at < ROW_SIZE) {
         return bad_model(path, "a row is cut short", error);

@@ -34,13 +34,13 @@ struct lda_model_header {
 /* Writing, by the rules of model_file.h. */
 struct lda_model_writer;
 
-/* Starts a file. Returns 0 and a writer, which lda_model_writer_close frees; or a code as model_file_begin. */
+/* Starts a file. Returns 0 and a writer, which lda_model_writer_close frees; or a code of model_file_begin. */
 int lda_model_writer_open(struct lda_model_writer **writer, const char *path, const struct lda_model_header *header,
                           struct error *error);
 /* Adds the row of a word, each word once: counts[topics], none negative. Leaves out a row of zeros. Returns 0 or
  * AML_EFAIL. */
 int lda_model_writer_row(struct lda_model_writer *writer, uint32_t word, const int32_t *counts, struct error *error);
-/* Ends the file and frees the writer, as model_file_end does. `names` has V names or more; NULL or empty: the words
+/* Ends the file and frees the writer, like model_file_end. `names` has at least V names; NULL or empty: the words
  * have no names. */
 int lda_model_writer_close(struct lda_model_writer *writer, int result, const struct lda_vocabulary *names,
                            struct error *error);
@@ -49,7 +49,7 @@ int lda_model_writer_close(struct lda_model_writer *writer, int result, const st
 struct lda_model {
     struct lda_model_header header;
     unsigned char *bytes;        /* the file */
-    size_t *rows;                /* [vocabulary]: the place of a word's row in `bytes`; 0: no row */
+    size_t *rows;                /* [vocabulary]: place of a word's row in `bytes`; 0: no row */
     double *totals;              /* [topics]: n_k */
     struct lda_vocabulary names; /* empty when there are none */
 };

@@ -14,7 +14,7 @@ double lda_digamma(double x) {
     return result + log(x) - 0.5 / x - y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240))));
 }
 
-/* digamma(n + x) - digamma(x) */
+/* Returns digamma(n + x) - digamma(x). */
 static double difference(double x, uint32_t n) {
     double sum = 0;
     if (n > 16) {

@@ -4,7 +4,7 @@
  *     alpha' = alpha  (sum_d sum_k digamma(n_dk + alpha) - digamma(alpha))
  *                    / (K sum_d digamma(n_d + K alpha) - digamma(K alpha))
  *
- * The sums are whole numbers of 2^-16, so that their total does not depend on the order of addition. */
+ * The sums are integers in units of 2^-16, so that their total does not depend on the order of addition. */
 #ifndef APPS_LDA_PRIOR_H
 #define APPS_LDA_PRIOR_H
 
@@ -13,7 +13,7 @@
 #define LDA_ALPHA_MIN 1e-4
 #define LDA_ALPHA_MAX 1e3
 
-/* The two sums over the documents so far: the numerator's, and the denominator's without K. */
+/* The two sums over the documents so far: that of the numerator, and that of the denominator without the factor K. */
 struct lda_spread {
     int64_t topics, tokens;
 };

@@ -1,4 +1,4 @@
-/* See reader.h: lines, messages, numbers and documents, for the readers of all formats. */
+/* See reader.h. Lines, messages, numbers and documents, shared by the readers of all formats. */
 #include "apps/lda/reader.h"
 
 #include "agileml/base/memory.h"
@@ -11,7 +11,7 @@
 
 enum {
     NUMBER_MAX = 64,    /* bytes of a decimal number with a point or an exponent */
-    EXPONENT_MAX = 1000 /* of it */
+    EXPONENT_MAX = 1000 /* largest exponent */
 };
 
 /* ---- Lines and messages ---- */
@@ -129,12 +129,12 @@ bool lda_take_numbers(const struct lda_reader *reader, uint64_t *numbers, unsign
     return p == reader->line + reader->length;
 }
 
-/* Evaluates a decimal number with a point or an exponent, exactly. Returns false when text[length] is none. *fraction:
- * it is not whole. A number beyond `maximum` has the value maximum + 1. */
+/* Evaluates a decimal number with a point or an exponent, exactly. Returns false when text[length] is no number.
+ * Sets *fraction if it is not whole. A number above `maximum` gets the value maximum + 1. */
 static bool evaluate(const char *text, size_t length, uint64_t maximum, uint64_t *value, bool *fraction) {
     const char *end = text + length;
     const char *mantissa_end = text;
-    size_t point = 0; /* digits before it */
+    size_t point = 0; /* number of digits before the point */
     bool pointed = false;
     for (; mantissa_end < end && *mantissa_end != 'e' && *mantissa_end != 'E'; mantissa_end++) {
         bool digit = *mantissa_end >= '0' && *mantissa_end <= '9';
@@ -155,7 +155,7 @@ static bool evaluate(const char *text, size_t length, uint64_t maximum, uint64_t
         }
         exponent = minus ? -(int64_t)size : (int64_t)size;
     }
-    int64_t whole = (int64_t)point + exponent; /* digits before the point when the exponent is applied */
+    int64_t whole = (int64_t)point + exponent; /* number of digits before the point after the exponent is applied */
     *value = 0;
     *fraction = false;
     for (const char *p = text; p < mantissa_end; p++) {
@@ -248,7 +248,7 @@ static int entry_order(const void *a, const void *b) {
     return left->word < right->word ? -1 : left->word > right->word;
 }
 
-/* Passes the bag, of `count` words, to `each` as document `number`. */
+/* Passes the bag of `count` words to `each` as document `number`. */
 static int pass(struct lda_reader *reader, uint64_t number, uint32_t count, uint32_t tokens) {
     const struct lda_bag bag = {.number = number + reader->corpus->first_number,
                                 .words = reader->bag,
@@ -287,7 +287,7 @@ int lda_end_document(struct lda_reader *reader, uint64_t number) {
         return result;
     }
     qsort(reader->entries, reader->entry_count, sizeof *reader->entries, entry_order);
-    for (size_t i = 0; i < reader->entry_count; i++) { /* joins the counts of equal words */
+    for (size_t i = 0; i < reader->entry_count; i++) { /* adds up the counts of equal words */
         tokens += reader->entries[i].count;
         if (count > 0 && reader->entries[count - 1].word == reader->entries[i].word) {
             uint64_t sum = (uint64_t)reader->entries[count - 1].count + reader->entries[i].count;

@@ -1,4 +1,4 @@
-/* Tells the formats of documents apart by a file's first lines (reader.h). */
+/* Chooses the format of documents by a file's first lines (reader.h). */
 #include "agileml/base/matrix_market.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_foreign.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Whether the line is one of lda-c: `M word:count ...` or a single 0. */
+/* Whether the line is in lda-c format: `M word:count ...` or a single 0. */
 static bool is_lda_c(const struct lda_reader *reader) {
     uint64_t number;
     const char *p = text_skip_blanks(reader->line);
@@ -18,7 +18,7 @@ static bool is_lda_c(const struct lda_reader *reader) {
     return (lda_take_number(&p, UINT32_MAX, &number) && *p == ':') || (number == 0 && *p == '\0');
 }
 
-/* Whether the line is one of libsvm: a label with a sign or a point, or qid, before `index:value`. */
+/* Whether the line is in libsvm format: a label with a sign or a point, or qid, before `index:value`. */
 static bool is_libsvm(const struct lda_reader *reader) {
     uint64_t number;
     const char *end = reader->line + reader->length;
@@ -34,7 +34,7 @@ static bool is_libsvm(const struct lda_reader *reader) {
     return strncmp(p, "qid:", 4) == 0 || (lda_take_number(&p, UINT64_MAX, &number) && *p == ':');
 }
 
-/* Refuses other formats whose text would be taken for words. */
+/* Rejects other formats whose text would be read as words. */
 static int refuse_others(const struct lda_reader *reader) {
     const char *p = text_skip_blanks(reader->line);
     if ((*p == '{' && strstr(p, "\":") != NULL) ||

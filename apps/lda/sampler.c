@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    PREFETCH_DISTANCE = 12, /* tokens */
-    RETRIES_MAX = 64        /* proposals of a token's own count, drawn again */
+    PREFETCH_DISTANCE = 12, /* tokens between a prefetch and the use */
+    RETRIES_MAX = 64        /* most repeated draws when a proposal draws the token itself */
 };
 enum phase { PHASE_PROPOSE = 1, PHASE_DOCUMENTS, PHASE_WORDS };
 
@@ -34,17 +34,17 @@ LDA_INLINE uint64_t random_next(struct random *random) {
     return value ^ (value >> 31);
 }
 
-/* In [0, 1). */
+/* Returns a number in [0, 1). */
 LDA_INLINE float unit(uint32_t bits) {
     return (float)(int32_t)(bits >> 8) * 0x1p-24F;
 }
 
-/* In [0, count). */
+/* Returns a number in [0, count). */
 LDA_INLINE uint32_t below(uint32_t bits, uint32_t count) {
     return (uint32_t)(((uint64_t)bits * count) >> 32);
 }
 
-/* Chooses without a branch, which would often be mispredicted, as acceptance is random. */
+/* Chooses without a branch. A branch would often be mispredicted, as acceptance is random. */
 LDA_INLINE uint32_t choose(bool first, uint32_t a, uint32_t b) {
     return b ^ ((a ^ b) & (0U - (uint32_t)first));
 }
@@ -59,7 +59,7 @@ LDA_INLINE float choose_float(bool first, float a, float b) {
 
 /* ---- Blocks ---- */
 
-/* Counts the tokens of each row (in counts[row_count]) and of each document. */
+/* Counts the tokens of each row, in counts[row_count], and of each document. */
 static int block_count(struct lda_block *block, uint32_t *counts,
                        struct lda_document (*document)(const void *context, uint32_t i), const void *context) {
     uint64_t tokens = 0;
@@ -80,7 +80,7 @@ static int block_count(struct lda_block *block, uint32_t *counts,
     return 0;
 }
 
-/* Fills the words and the order of the tokens; counts[] becomes the places in `order`. */
+/* Sets the words and the order of the tokens. counts[] becomes the rows' places in `order`. */
 static void block_order(struct lda_block *block, uint32_t *counts, uint32_t row_count,
                         struct lda_document (*document)(const void *context, uint32_t i), const void *context) {
     uint32_t word = 0;
@@ -188,8 +188,8 @@ void lda_thread_close(struct lda_thread *thread) {
 
 /* ---- Alias tables ---- */
 
-/* Completes `count` entries, whose topics are set, for weights[] with the sum `sum`; changes the weights. Vose's
- * algorithm: fills entries below the mean up, one by one, from entries above. */
+/* Completes `count` entries, whose topics are set, for weights[] with the sum `sum`. Changes the weights. Vose's
+ * algorithm: fills each entry below the mean from an entry above it. */
 static void alias_build(struct lda_alias *entries, float *weights, uint32_t count, float sum, uint32_t *stack) {
     float scale = (float)count / sum;
     uint32_t small = 0;     /* entries below the mean are stack[0 .. small) */
@@ -212,7 +212,7 @@ static void alias_build(struct lda_alias *entries, float *weights, uint32_t coun
             stack[small++] = from;
         }
     }
-    while (small > 0) { /* 1 but for rounding */
+    while (small > 0) { /* remaining entries are 1, up to rounding */
         uint32_t i = stack[--small];
         entries[i].threshold = UINT32_MAX;
         entries[i].alias = entries[i].topic;
@@ -244,7 +244,7 @@ void lda_clock_totals(struct lda_clock *clock, struct lda_thread *thread, const 
 
 /* ---- Loading and storing ---- */
 
-/* Returns the first topic of token number `token` of document `key`: a pure function. */
+/* Returns the first topic of token number `token` of document `key`. A pure function. */
 static uint16_t first_topic(uint64_t seed, uint64_t key, uint32_t token, uint32_t topics) {
     return (uint16_t)below((uint32_t)(hash_mix(hash_mix(seed ^ hash_mix(key)) + token) >> 32), topics);
 }
@@ -282,7 +282,7 @@ LDA_INLINE int32_t *clock_row(const struct lda_clock *clock, uint32_t slot) {
     return (int32_t *)(void *)(clock->words + slot * clock->stride);
 }
 
-/* 64 bits mark the changed columns of a row: column k's bit is k >> columns_shift. */
+/* 64 bits mark the changed columns of a row: column k has bit k >> columns_shift. */
 static unsigned columns_shift(uint32_t topics) {
     unsigned shift = 4; /* a cache line */
     while (topics >> shift >= 64) {
@@ -291,8 +291,8 @@ static unsigned columns_shift(uint32_t topics) {
     return shift;
 }
 
-/* Passes the changes in the columns of the set bits to clock->give, and sets them to zero. Returns their number; leaves
- * them in thread->columns and thread->given. */
+/* Passes the changes in the columns of the set bits to clock->give, and sets them to zero. Returns the number of
+ * changes, which remain in thread->columns and thread->given. */
 static uint32_t give_changes(const struct lda_clock *clock, struct lda_thread *thread, uint32_t slot, uint64_t bits) {
     const unsigned shift = columns_shift(clock->topics);
     uint32_t count = 0;
@@ -312,7 +312,7 @@ static uint32_t give_changes(const struct lda_clock *clock, struct lda_thread *t
     return count;
 }
 
-/* Adds the tokens that are not counted yet. */
+/* Counts the tokens that are not counted yet. */
 static void count_fresh(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_block *block,
                         uint32_t word) {
     int32_t *row = clock_row(clock, block->slots[word]);
@@ -334,8 +334,8 @@ static void count_fresh(const struct lda_clock *clock, struct lda_thread *thread
     }
 }
 
-/* Builds a word's alias table: its topics with n_wk > 0, and an entry LDA_NO_TOPIC for a draw from clock->smoothing.
- * Returns the number of entries. */
+/* Builds a word's alias table: the topics with n_wk > 0, and an entry LDA_NO_TOPIC that stands for a draw from
+ * clock->smoothing. Returns the number of entries. */
 static uint32_t word_alias(const struct lda_clock *clock, struct lda_thread *thread, const int32_t *row) {
     const uint32_t topics = clock->topics;
     uint32_t count = 0;
@@ -364,8 +364,8 @@ static uint32_t word_alias(const struct lda_clock *clock, struct lda_thread *thr
     return count;
 }
 
-/* Draws a topic from (n_wk + beta) / (n_k + V beta), where n_wk does not count the token itself. The token has topic
- * `own`, and `own_share` / 2^32 = 1 / n_w,own: a draw of the token itself is repeated. */
+/* Draws a topic from (n_wk + beta) / (n_k + V beta), where n_wk excludes the token itself. The token has topic
+ * `own`, and `own_share` / 2^32 = 1 / n_w,own. A draw of the token itself is repeated. */
 LDA_INLINE uint16_t word_draw(const struct lda_clock *clock, const struct lda_alias *alias, uint32_t count,
                               struct random *random, uint32_t own, uint32_t own_share) {
     for (unsigned retries = 0; retries < RETRIES_MAX; retries++) {
@@ -414,7 +414,7 @@ LDA_INLINE void propose(const struct lda_clock *clock, struct lda_thread *thread
     }
 }
 
-/* (n_wk - less + beta) / (n_k + V beta) */
+/* Returns (n_wk - less + beta) / (n_k + V beta). */
 LDA_INLINE float word_weight(const struct lda_clock *clock, const int32_t *row, uint32_t topic, int32_t less) {
     return ((float)(row[topic] - less) + clock->beta) * clock->inverse[topic];
 }
@@ -429,7 +429,7 @@ LDA_INLINE void words(const struct lda_clock *clock, struct lda_thread *thread, 
         struct random random = random_start(clock->seed, PHASE_WORDS, block->slots[word]);
         const uint32_t end = block->word_starts[word + 1];
         uint64_t changed = 0;
-        for (uint32_t j = block->word_starts[word]; j < end; j++) { /* counts the topics that `documents` has changed */
+        for (uint32_t j = block->word_starts[word]; j < end; j++) { /* counts the changes of `documents` */
             prefetch_token(block, j, all_end, size);
             const uint16_t *token = block->tokens + (size_t)block->order[j] * size;
             row[token[LDA_TOKEN_COUNTED]]--;
@@ -470,7 +470,7 @@ LDA_INLINE void words(const struct lda_clock *clock, struct lda_thread *thread, 
 
 /* ---- The phase over documents ---- */
 
-/* Accepts or refuses the words' proposals. document[k] is n_dk + alpha. */
+/* Accepts or rejects the proposals of the phases over words. document[k] is n_dk + alpha. */
 LDA_INLINE void document_accept(uint16_t *tokens, uint32_t count, float *document, struct random *random,
                                 const unsigned proposals) {
     const size_t size = LDA_TOKEN_FIELDS + proposals;
@@ -496,13 +496,13 @@ LDA_INLINE void document_accept(uint16_t *tokens, uint32_t count, float *documen
     }
 }
 
-/* Proposes topics from n_dk + alpha, without the token itself: the topic of another token, or any topic. */
+/* Proposes topics from n_dk + alpha, excluding the token itself: the topic of another token, or any topic. */
 LDA_INLINE void document_propose(const struct lda_clock *clock, uint16_t *tokens, uint32_t count, struct random *random,
                                  const unsigned proposals) {
     const size_t size = LDA_TOKEN_FIELDS + proposals;
     const double others = count - 1.0;
     const uint32_t threshold = (uint32_t)(others / (others + (double)clock->alpha * clock->topics) *
-                                          4294967295.0); /* of taking another token's topic */
+                                          4294967295.0); /* probability of another token's topic, times 2^32 */
     for (uint32_t i = 0; i < count; i++) {
         for (unsigned m = 0; m < proposals; m++) {
             uint64_t bits = random_next(random);

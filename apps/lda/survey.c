@@ -5,7 +5,7 @@
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/text_fields.h"
-#include "workers/line_chunks.h"
+#include "workers/data/line_chunks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +14,17 @@
 struct surveying {
     struct lda_survey *survey;
     const struct lda_survey_file *file;
-    uint32_t number; /* of the file */
-    uint64_t lines;  /* so far */
-    uint64_t end;    /* the number in the file of the last document that is not empty + 1 */
-    uint64_t counts; /* uci and MatrixMarket: lines of counts */
-    uint64_t latest; /* the group of the latest of them */
-    bool unsorted;   /* MatrixMarket: the rows are not in order, so the file can't be read in parts */
+    uint32_t number; /* number of the file */
+    uint64_t lines;  /* lines so far */
+    uint64_t end;    /* number in the file of the last document that is not empty, + 1 */
+    uint64_t counts; /* uci and MatrixMarket: number of lines of counts */
+    uint64_t latest; /* group of the latest line of counts */
+    bool unsorted;   /* MatrixMarket: the rows are not in order, so the file can't be divided */
     struct error *error;
 };
 
-uint64_t lda_uci_group(const char *line) {
+/* Returns the group of a line of uci or MatrixMarket (aml_read_groups): its document. */
+static uint64_t uci_group(const char *line) {
     uint64_t group = 0;
     const char *p = text_skip_blanks(line);
     if (text_is_line_end(*p)) {
@@ -36,7 +37,7 @@ uint64_t lda_uci_group(const char *line) {
 }
 
 uint64_t (*lda_head_group(const struct lda_head *head))(const char *line) {
-    return head->format == LDA_FORMAT_LDA_C ? NULL : lda_uci_group;
+    return head->format == LDA_FORMAT_LDA_C ? NULL : uci_group;
 }
 
 static int bad_line(const struct surveying *surveying, const char *line, const char *expected) {
@@ -46,7 +47,7 @@ static int bad_line(const struct surveying *surveying, const char *line, const c
                      text_shown_end(length));
 }
 
-/* Whether a line of lda-c has words, or is none of lda-c. */
+/* Whether a line of lda-c has words, or is not a line of lda-c. */
 static bool has_words(const char *line) {
     const char *p = text_skip_blanks(line);
     bool zero = *p == '0';
@@ -56,10 +57,10 @@ static bool has_words(const char *line) {
     return !zero || !(text_is_blank(*p) || text_is_line_end(*p));
 }
 
-/* Takes a line of counts. *document: of the line of counts before in its chunk; 0: there is none. */
+/* Takes a line of counts. *document is that of the line of counts before it in its chunk; 0: there is none. */
 static int take_counts(struct surveying *surveying, const char *line, uint64_t *document) {
     const struct lda_head *head = &surveying->file->head;
-    uint64_t group = lda_uci_group(line);
+    uint64_t group = uci_group(line);
     if (group == LINE_GROUP_SAME) {
         return 0;
     }
@@ -72,7 +73,7 @@ static int take_counts(struct surveying *surveying, const char *line, uint64_t *
         *document = group;
         return 0;
     }
-    /* Who reads the chunk compares its other lines. */
+    /* The reader of the chunk compares its other lines. */
     if (*document == 0 && group > 0 && group <= surveying->end) {
         return bad_line(surveying, line, "documents in ascending order");
     }
@@ -94,7 +95,7 @@ static int take_lines(struct surveying *surveying, const struct line_chunk *chun
         }
         const char *line_end = with_cr ? line + strcspn(line, "\r\n") : memchr(line, '\n', (size_t)(end - line));
         if (line_end == NULL || line_end >= end || *line_end == '\0') {
-            break; /* a zero byte, which who reads the line refuses */
+            break; /* a zero byte; the reader of the line rejects it */
         }
         line = text_next_line(line_end);
     }
@@ -138,7 +139,7 @@ static int survey_file(struct surveying *surveying) {
     }
     const struct line_reading lines = {.splits = &splits,
                                        .part = splits_all(&splits),
-                                       .threads = 1, /* so chunks come in order */
+                                       .threads = 1, /* one thread, so chunks come in order */
                                        .line_max = AML_LINE_BYTES_MAX,
                                        .group = lda_head_group(&file->head),
                                        .sink = survey_chunk,
@@ -151,7 +152,7 @@ static int survey_file(struct surveying *surveying) {
     return result == 0 && surveying->end == 0 ? lda_no_document(file->path, surveying->error) : result;
 }
 
-/* Reads the files' heads, until one is of a file that can't be read in parts. */
+/* Reads the beginnings of the files, up to the first file that can't be divided. */
 static int read_heads(const struct input_list *list, const struct lda_corpus *corpus, struct lda_survey *survey,
                       struct error *error) {
     int result = 0;

@@ -1,4 +1,4 @@
-/* Tables of documents and MALLET's lines (corpus.h), and how they are told from plain text. */
+/* Tables of documents and MALLET's lines (corpus.h), and how both are distinguished from plain text. */
 #include "agileml/base/memory.h"
 #include "agileml/base/text_columns.h"
 #include "apps/lda/reader.h"
@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-    NAME_BYTES_MAX = 40,  /* of a column's name, where a header is to be recognized */
-    NAME_BLANKS_MAX = 2,  /* blanks in it */
-    MALLET_BYTES_MAX = 64 /* of an id or a label, where they are to be recognized */
+    NAME_BYTES_MAX = 40,  /* bytes of a column's name, to recognize a header */
+    NAME_BLANKS_MAX = 2,  /* blanks in such a name */
+    MALLET_BYTES_MAX = 64 /* bytes of an id or a label, to recognize MALLET */
 };
 
-/* The columns' names that mean text and ids, the first ones before the others; normalized as by text_columns.h. */
+/* Names of columns with texts or ids, in order of preference; normalized as in text_columns.h. */
 static const char *const text_names[] = {
     "text",        "body",   "content",     "contents", "document",    "article",     "fulltext",  "abstract",
     "reviewtext",  "review", "reviewbody",  "comment",  "commenttext", "commentbody", "message",   "tweet",
@@ -26,26 +26,26 @@ static const char *const id_names[] = {"id",      "docid",     "documentid", "do
                                        "paperid", "commentid", "messageid",  "postid",  "pmid",     "doi",
                                        "arxivid", "filename",  "file",       "url",     NULL};
 
-/* A record's fields, and which of them are used. */
+/* The fields of a record, and which of them are used. */
 struct table {
     struct lda_reader *reader;
     enum text_separator separator;
     size_t columns;
     int text, id;       /* columns, from 0; TEXT_COLUMN_NONE: none */
-    bool header;        /* the first record is one */
-    const char *record; /* [length]: the present record, of one line or several */
+    bool header;        /* the first record is a header */
+    const char *record; /* [length]: the current record, of one line or several */
     size_t length;
-    char *joined; /* the lines of a record of several: record points here then */
+    char *joined; /* the joined lines of a record with several lines; `record` then points here */
     size_t joined_capacity;
-    char *text_copy, *id_copy; /* the fields, without quotes */
+    char *text_copy, *id_copy; /* the fields' texts, without quotes */
     size_t text_capacity, id_capacity;
-    uint64_t records; /* so far, without the header */
+    uint64_t records; /* records so far, without the header */
 };
 
 /* ---- Fields ---- */
 
-/* Goes through the fields of text[length], a record's next line, and returns how many begin there. *open: before and
- * after it a quoted field is open. */
+/* Scans the fields of text[length], a record's next line, and returns how many begin there. *open: whether a quoted
+ * field is open, before and after the line. */
 static size_t scan_quotes(const char *text, size_t length, enum text_separator separator, bool *open) {
     const char *end = text + length;
     const char *p = text;
@@ -66,7 +66,7 @@ static size_t scan_quotes(const char *text, size_t length, enum text_separator s
     return count;
 }
 
-/* Returns the number of fields of [line, end), up to one that is open. *open: one is. */
+/* Returns the number of fields of [line, end), up to an open quoted field. Sets *open to whether there is one. */
 static size_t count_fields(const char *line, const char *end, enum text_separator separator, bool *open) {
     *open = false;
     return scan_quotes(line, (size_t)(end - line), separator, open);
@@ -84,7 +84,7 @@ static bool is_number(const struct text_field *field) {
     return !field->quoted && lda_is_number(field->text, field->length);
 }
 
-/* Whether a field could be a column's name; `strict`: without blanks. */
+/* Whether a field could be a column's name. `strict`: names have no blanks. */
 static bool is_name(const struct text_field *field, bool strict) {
     unsigned char first = field->length > 0 ? (unsigned char)*field->text : ' ';
     bool letter = (first >= 'A' && first <= 'Z') || (first >= 'a' && first <= 'z') || first == '_' || first >= 0x80;
@@ -92,7 +92,7 @@ static bool is_name(const struct text_field *field, bool strict) {
            count_blanks(field->text, field->length) <= (strict ? 0 : NAME_BLANKS_MAX);
 }
 
-/* Whether all fields of a header could be names. One without a name may be the first, as pandas writes its index. */
+/* Whether all fields of a header could be names. The first may be empty, as pandas writes its index. */
 static bool are_names(const char *line, const char *end, enum text_separator separator, bool strict) {
     struct text_field field;
     size_t column = 0;
@@ -106,7 +106,7 @@ static bool are_names(const char *line, const char *end, enum text_separator sep
     return true;
 }
 
-/* Finds the first of `names` that a column has. Returns its place, or TEXT_COLUMN_NONE. */
+/* Finds the first of `names` that a column has. Returns the column's place, or TEXT_COLUMN_NONE. */
 static int find_name(const char *line, const char *end, enum text_separator separator, const char *const *names) {
     for (; *names != NULL; names++) {
         const char *const wanted[] = {*names, NULL};
@@ -121,7 +121,7 @@ static int find_name(const char *line, const char *end, enum text_separator sepa
     return TEXT_COLUMN_NONE;
 }
 
-/* Returns the column that numbers the rows, or TEXT_COLUMN_NONE. */
+/* Returns the column that is a row index, or TEXT_COLUMN_NONE. */
 static int find_index(const char *line, const char *end, enum text_separator separator) {
     struct text_field field;
     int column = 0;
@@ -138,7 +138,7 @@ static int find_index(const char *line, const char *end, enum text_separator sep
 
 /* ---- Recognizing a table ---- */
 
-/* Where the file's second line is, as far as it is in memory; false: there is none. */
+/* Finds the file's second line, as far as it is in memory. Returns false when there is none. */
 static bool peek_line(const struct lda_reader *reader, const char **line, const char **end) {
     const char *p = reader->lines.bytes;
     *line = p;
@@ -150,7 +150,8 @@ static bool peek_line(const struct lda_reader *reader, const char **line, const 
     return p > *line;
 }
 
-/* The separator of a table's fields: a tab anywhere in the first line, as names may have blanks; no blanks. */
+/* Returns the separator of a table's fields: a tab if the first line has one, as names may have blanks. Blanks do
+ * not separate. */
 static enum text_separator separator_of(const struct lda_reader *reader) {
     if (memchr(reader->line, '\t', reader->length) != NULL) {
         return TEXT_TAB;
@@ -184,8 +185,8 @@ static bool is_header(const struct lda_reader *reader, enum text_separator separ
                                      second_line_fits(reader, separator, columns));
 }
 
-/* Whether the fields of a line are separated by tabs, 2 or 3, the first ones short and without blanks, the last one
- * with several words. */
+/* Whether the line looks like MALLET's: 2 or 3 fields separated by tabs, the last one with several words, the others
+ * short and without blanks. */
 static bool is_mallet(const char *line, const char *end) {
     unsigned fields = 0;
     for (;;) {
@@ -203,7 +204,7 @@ static bool is_mallet(const char *line, const char *end) {
     }
 }
 
-/* Looks for fields of a kind. Returns the first one's place; -1: there is none. */
+/* Finds a field of a kind. Returns the first one's place; -1: there is none. */
 static int find_field(const char *line, const char *end, enum text_separator separator,
                       bool (*is)(const struct text_field *field)) {
     struct text_field field;
@@ -228,7 +229,7 @@ static bool is_no_number(const struct text_field *field) {
     return !is_number(field);
 }
 
-/* Whether no separator of the line is followed by a blank, as it is in prose. */
+/* Whether the line is not prose: no separator is followed by a blank. */
 static bool is_dense(const char *line, const char *end, enum text_separator separator) {
     struct text_field field;
     for (const char *p = line; p != NULL; p = field.next) {
@@ -242,7 +243,7 @@ static bool is_dense(const char *line, const char *end, enum text_separator sepa
     return true;
 }
 
-/* Refuses tables of which no column is known to be text. Returns 0 for what may be text. */
+/* Rejects tables without a known text column. Returns 0 for what may be text. */
 static int refuse_table(const struct lda_reader *reader, enum text_separator separator, size_t columns) {
     const char *line = reader->line;
     const char *end = line + reader->length;
@@ -269,7 +270,7 @@ static int refuse_table(const struct lda_reader *reader, enum text_separator sep
     return 0;
 }
 
-/* Refuses a line of numbers, perhaps with one name. */
+/* Rejects a line of numbers, perhaps with one name. */
 static int refuse_numbers(const struct lda_reader *reader, enum text_separator separator) {
     const char *end = reader->line + reader->length;
     struct text_field field;
@@ -321,7 +322,8 @@ int lda_columns_check(const char *columns, struct error *error) {
     return read_choices(columns, choices, error);
 }
 
-/* Finds the column of a choice in the first record; TEXT_COLUMN_NONE: none is chosen. *named: by its name. */
+/* Finds the column of a choice in the first record; TEXT_COLUMN_NONE: none is chosen. Sets *named if it was found by
+ * its name. */
 static int find_chosen(const struct table *table, const struct text_choice *choice, int *column, bool *named) {
     struct error error = {0};
     *column = choice->place;
@@ -337,8 +339,8 @@ static int find_chosen(const struct table *table, const struct text_choice *choi
     return result == 0 ? 0 : lda_line_error(table->reader, "%s", error.text);
 }
 
-/* Whether the first record is a header, where columns are chosen by number: it has a known name; or it has names alone,
- * and the line behind it a number. */
+/* Whether the first record is a header, when columns are chosen by number. It must have a known name; or it has only
+ * names, and the next line has a number. */
 static bool looks_like_header(const struct table *table) {
     const char *end = table->record + table->length;
     const char *second;
@@ -349,7 +351,7 @@ static bool looks_like_header(const struct table *table) {
             find_field(second, second_end, table->separator, is_number) >= 0);
 }
 
-/* Finds the columns by the first record. */
+/* Finds the columns in the first record. */
 static int choose_columns(struct table *table) {
     struct lda_reader *reader = table->reader;
     struct text_choice choices[ROLES];
@@ -382,7 +384,7 @@ static int choose_columns(struct table *table) {
 
 /* ---- Records ---- */
 
-/* Adds the reader's line to the record. */
+/* Appends the reader's line to the record. */
 static void join_line(struct table *table) {
     const struct lda_reader *reader = table->reader;
     size_t needed = table->length + reader->length + 2;
@@ -392,12 +394,12 @@ static void join_line(struct table *table) {
     }
     memcpy(table->joined + table->length, reader->line, reader->length);
     table->length += reader->length;
-    memcpy(table->joined + table->length, "\n", 2); /* before a further line */
+    memcpy(table->joined + table->length, "\n", 2); /* a line feed before a further line */
     table->record = table->joined;
 }
 
-/* Takes the record that begins with the reader's line: further lines belong to it while a quoted field is open. Returns
- * 0 or an error's code. */
+/* Takes the record that begins with the reader's line. Further lines belong to it while a quoted field is open.
+ * Returns 0 or an error's code. */
 static int take_record(struct table *table) {
     struct lda_reader *reader = table->reader;
     bool open = false;
@@ -417,7 +419,7 @@ static int take_record(struct table *table) {
         if (result < 0) {
             return result;
         }
-        table->length++; /* the line feed */
+        table->length++; /* includes the line feed */
         if (result == 0 || table->length + reader->length > LDA_LINE_MAX_BYTES) {
             return lda_line_error(
                 reader, "a field begins with a quote that is not closed (--format mallet takes quotes in lines "
@@ -429,7 +431,7 @@ static int take_record(struct table *table) {
     return 0;
 }
 
-/* Copies a field to *copy, with a 0 behind it. Returns its length. */
+/* Copies a field to *copy, with a final 0. Returns its length. */
 static size_t copy_field(const struct text_field *field, char **copy, size_t *capacity) {
     if (field->length + 1 > *capacity) {
         *capacity = 2 * (field->length + 1);
@@ -441,7 +443,7 @@ static size_t copy_field(const struct text_field *field, char **copy, size_t *ca
     return length;
 }
 
-/* Says that a field's quotes are wrong. */
+/* Reports that a field's quotes are wrong. */
 static int bad_quotes(const struct table *table, size_t column) {
     return lda_line_error(table->reader,
                           "column %zu: expected a separator behind the closing quote, and \"\" for a quote within "
@@ -449,7 +451,7 @@ static int bad_quotes(const struct table *table, size_t column) {
                           column + 1);
 }
 
-/* Takes the record as a document. */
+/* Passes on the record as a document. */
 static int take_document(struct table *table) {
     struct lda_reader *reader = table->reader;
     const char *end = table->record + table->length;
@@ -484,7 +486,7 @@ static int take_document(struct table *table) {
     return lda_end_document(reader, table->records++);
 }
 
-/* Says which columns are read. */
+/* Notes which columns are read. */
 static void note_columns(const struct table *table) {
     char id[32] = "none";
     if (table->id != TEXT_COLUMN_NONE) {
@@ -524,7 +526,7 @@ int lda_read_table(struct lda_reader *reader) {
 
 /* ---- MALLET ---- */
 
-/* Returns the end of the field at p: the next tab, or, where blanks separate, the next blank or comma. */
+/* Returns the end of the field at p: the next tab, or with blanks as separators the next blank or comma. */
 static const char *field_end(const char *p, const char *end, bool tabs) {
     while (p < end && *p != '\t' && (tabs || (*p != ' ' && *p != ','))) {
         p++;

@@ -22,8 +22,8 @@ void tokenizer_close(struct tokenizer *tokenizer) {
     freelocale(tokenizer->locale);
 }
 
-/* Decodes the character at text[0..length). Returns its number of bytes; 0 when it is truncated, overlong, a surrogate
- * or beyond U+10FFFF. */
+/* Decodes the character at text[0..length). Returns its number of bytes; 0 when it is truncated, overlong, a
+ * surrogate or above U+10FFFF. */
 static size_t decode(const unsigned char *text, size_t length, uint32_t *character) {
     static const uint32_t least[CHARACTER_MAX + 1] = {0, 0, 0x80, 0x800, 0x10000};
     size_t size = text[0] < 0x80 ? 1 : text[0] < 0xC0 ? 0 : text[0] < 0xE0 ? 2 : text[0] < 0xF0 ? 3 : 4;
@@ -55,13 +55,13 @@ static size_t encode(uint32_t character, char *text) {
     return size;
 }
 
-/* The word that is being gathered. */
+/* The word that is being collected. */
 struct word {
     char text[LDA_WORD_MAX + 2 * CHARACTER_MAX];
-    size_t length;       /* bytes; no more are kept once it is beyond LDA_WORD_MAX, and the word is skipped */
+    size_t length;       /* bytes; beyond LDA_WORD_MAX no more are stored, and the word is skipped */
     unsigned characters; /* letters and digits */
     bool letter;         /* one of them is a letter */
-    bool apostrophe;     /* the last character is one; part of the word if a letter or digit follows */
+    bool apostrophe;     /* the last character is an apostrophe; it is part of the word if a letter or digit follows */
 };
 
 static void word_add(struct word *word, uint32_t character) {
@@ -79,7 +79,7 @@ int tokenize(const struct tokenizer *tokenizer, const char *text, size_t length,
              int (*each)(void *context, const char *word, size_t length), void *context, size_t *at) {
     struct word word = {.length = 0};
     for (*at = 0; *at <= length;) {
-        uint32_t character = ' '; /* at the end */
+        uint32_t character = ' '; /* stands for the end of the text */
         size_t size = *at < length ? decode((const unsigned char *)text + *at, length - *at, &character) : 1;
         if (size == 0) {
             return AML_EINPUT;

@@ -1,6 +1,6 @@
-/* Splits text in UTF-8 into words: runs of letters and digits with at least one letter, an apostrophe between two of
- * them included, in lower case. Skips words of fewer than `minimum` characters or more than LDA_WORD_MAX bytes. The
- * locale C.UTF-8 decides which characters are letters, and their lower case, whatever the process's locale is. */
+/* Splits text in UTF-8 into words: runs of letters and digits with at least one letter, and with apostrophes between
+ * them. Words become lower case. Skips words of fewer than `minimum` characters or more than LDA_WORD_MAX bytes. The
+ * locale C.UTF-8 defines letters and their lower case, whatever the process's locale is. */
 #ifndef APPS_LDA_TOKENS_H
 #define APPS_LDA_TOKENS_H
 
@@ -18,8 +18,8 @@ struct tokenizer {
 int tokenizer_open(struct tokenizer *tokenizer, unsigned minimum, struct error *error);
 void tokenizer_close(struct tokenizer *tokenizer);
 
-/* Calls `each` for each word, in order; ends at its first result other than 0 and returns it. Returns AML_EINPUT when
- * text[*at] does not begin a character of UTF-8; otherwise 0. */
+/* Calls `each` for each word, in order. Ends at its first result other than 0 and returns it. Returns AML_EINPUT
+ * when the bytes at text[*at] are not valid UTF-8; otherwise 0. */
 int tokenize(const struct tokenizer *tokenizer, const char *text, size_t length,
              int (*each)(void *context, const char *word, size_t length), void *context, size_t *at);
 

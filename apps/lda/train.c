@@ -1,5 +1,5 @@
-/* See train.h. The process's threads meet between the phases of a clock (aml_parallel), where the words' rows change
- * hands: each row is changed by one thread, without atomics. */
+/* See train.h. The process's threads meet between the phases of a clock (aml_parallel), where the words' rows pass
+ * to other threads: only one thread changes a row, without atomics. */
 #include "apps/lda/train.h"
 
 #include "agileml/base/clock.h"
@@ -12,40 +12,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A document of a block. Its words and their counts are in the item. */
+/* A document of a block. The item has its words and their counts. */
 struct document {
     const struct aml_item *item;
     uint64_t number;
-    size_t first_chunk; /* in the part's `chunks` */
+    size_t first_chunk; /* index in the part's `chunks` */
 };
 
-/* The documents of one clock of the iteration, arranged. */
+/* The documents of one clock of the iteration, arranged for sampling. */
 struct part {
     const void *items; /* the clock's items, which identify the part */
     size_t count;
     struct document *documents;
-    uint32_t *chunks; /* slots of the documents' chunks, copied together: the items are too far apart in memory */
+    uint32_t *chunks; /* slots of the documents' chunks, copied here as the items are too far apart in memory */
     struct lda_block block;
 };
 
-/* A thread's sums of a phase. */
+/* A thread's sums in a phase. */
 struct sums {
     uint32_t fresh;
     double likelihood;
-    uint64_t measured; /* tokens */
+    uint64_t measured; /* number of tokens measured */
     struct lda_spread spread;
-    struct lda_completion completion; /* of test documents */
+    struct lda_completion completion; /* for test documents */
 };
 
 struct lda_training {
-    struct part *parts; /* of the items since the last `begin` */
+    struct part *parts; /* parts for the items since the last `begin` */
     size_t part_count, part_capacity;
     struct lda_clock clock;
     unsigned threads;
     struct lda_thread *memory; /* [threads] */
     struct sums *sums;         /* [threads] */
     int64_t *totals;           /* [K] */
-    float *bases;              /* [bases_count], by slot of `words`; likelihood.h */
+    float *bases;              /* [bases_count], indexed by slot of `words`; see likelihood.h */
     uint32_t bases_count;
 };
 
@@ -59,7 +59,7 @@ void lda_tables(struct aml_table *tables, uint32_t topics) {
     tables[SPREAD] = (struct aml_table){.name = "spread", .type = AML_INT64, .mode = AML_ADD, .width = 2};
 }
 
-/* ---- Items: the document's number, then its counts; the rows of its words, then of its chunks ---- */
+/* ---- Items: the document's number, then its words' counts; the rows of its words, then of its chunks ---- */
 
 enum { NUMBER_SIZE = sizeof(uint64_t) };
 
@@ -106,7 +106,7 @@ static void forget_parts(struct lda_training *training) {
     training->part_count = 0;
 }
 
-/* Forgets what was made of a clock's documents, if those of all clocks don't fit in memory. */
+/* Frees what was made from a clock's documents, if the items of all clocks don't fit in memory. */
 static void end_part(const aml_worker *worker, struct lda_training *training) {
     if (aml_items_on_disk(worker)) {
         forget_parts(training);
@@ -195,7 +195,7 @@ static int find_documents(struct part *part) {
     return 0;
 }
 
-/* Returns the part for these items; makes it at their first clock since `begin`. NULL after aml_error. */
+/* Returns the part for these items, and makes it at their first clock since `begin`. Returns NULL after aml_error. */
 static struct part *find_part(aml_worker *worker, const struct lda *lda, const void *items, size_t count) {
     struct lda_training *training = lda->training;
     for (size_t p = 0; p < training->part_count; p++) {
@@ -238,8 +238,8 @@ struct phase {
     uint64_t seed;
 };
 
-/* Cuts 0..count - 1 into `threads` ranges of about equal cost: element i costs its tokens, starts[i + 1] - starts[i],
- * and `extra` more. Returns the start of range `thread`. */
+/* Divides 0..count - 1 into `threads` ranges of about equal cost. The cost of element i is `extra` plus its
+ * tokens, starts[i + 1] - starts[i]. Returns the start of range `thread`. */
 static uint32_t cut(const uint32_t *starts, uint32_t count, double extra, unsigned thread, unsigned threads) {
     double all = starts[count] + extra * count;
     uint32_t low = 0;
@@ -305,7 +305,7 @@ static void words_part(void *context, unsigned thread, unsigned threads) {
               cut_words(block, topics, thread, threads), cut_words(block, topics, thread + 1, threads));
 }
 
-/* Adds a document's counts of topics to the sums for alpha. */
+/* Adds the counts of a document's topics to the sums for alpha. */
 static void spread_document(const struct phase *phase, unsigned thread, uint32_t first, uint32_t count) {
     const struct lda_clock *clock = &phase->training->clock;
     const struct lda_block *block = &phase->part->block;
@@ -347,9 +347,9 @@ static void store_part(void *context, unsigned thread, unsigned threads) {
 
 /* ---- A clock ---- */
 
-/* Chooses alpha for this clock, the same on all nodes: from the iterations that every node has seen in full. */
+/* Chooses alpha for this clock, the same on all nodes, from the iterations that every node has seen completely. */
 static int choose_alpha(aml_worker *worker, const struct lda *lda, double *alpha) {
-    uint64_t seen = aml_clock(worker) - 1; /* clocks */
+    uint64_t seen = aml_clock(worker) - 1; /* clocks completed before */
     uint64_t behind = aml_staleness(worker);
     uint64_t iterations = seen > behind ? (seen - behind) / aml_clocks_per_iteration(worker) : 0;
     *alpha = lda->alpha;
@@ -396,7 +396,7 @@ static void give_word(void *context, uint32_t slot, uint32_t count, const uint32
     aml_give_changes(context, WORDS, slot, count, columns, changes); /* any error ends the job */
 }
 
-/* Sets the clock's alpha and rows of words, for training and evaluation. */
+/* Sets the clock's alpha and the rows of words, for training and evaluation. */
 static int prepare_model(aml_worker *worker, const struct lda *lda) {
     struct lda_clock *clock = &lda->training->clock;
     struct aml_rows words = aml_table_rows(worker, WORDS);
@@ -414,7 +414,7 @@ static int prepare_clock(aml_worker *worker, const struct lda *lda, const struct
     if (result != 0) {
         return result;
     }
-    /* Each node draws other numbers, as no two nodes have the same document. */
+    /* Nodes draw different numbers, as no two nodes have the same document. */
     training->clock.seed = aml_mix(aml_mix(aml_seed(worker), aml_clock(worker)), part->documents[0].number);
     training->clock.give = give_word;
     training->clock.give_context = worker;
@@ -423,7 +423,7 @@ static int prepare_clock(aml_worker *worker, const struct lda *lda, const struct
 
 /* Returns n_k for reading. */
 static const int64_t *topic_totals(aml_worker *worker) {
-    struct aml_rows rows = aml_table_rows(worker, TOPICS); /* whole: its one row is slot 0 */
+    struct aml_rows rows = aml_table_rows(worker, TOPICS); /* replicated: its one row is slot 0 */
     return aml_row_read(&rows, 0);
 }
 
@@ -473,15 +473,15 @@ int lda_clock(aml_worker *worker, const void *items, size_t count, void *context
 
 /* ---- Likelihood and perplexity ---- */
 
-/* Documents to evaluate in the state after an iteration. */
+/* The state for evaluating documents after an iteration. */
 struct evaluation {
     const struct lda_clock *clock;
     struct lda_training *training;
     const struct aml_item **items;
     size_t count;
-    struct aml_rows documents; /* their topics */
+    struct aml_rows documents; /* the documents' topics */
     uint32_t word_rows;
-    double tokens; /* of all training documents */
+    double tokens; /* tokens of all training documents */
 };
 
 static void find_items(struct evaluation *evaluation, const void *items, size_t count) {
@@ -501,7 +501,7 @@ static void bases_part(void *context, unsigned thread, unsigned threads) {
                    evaluation->training->bases);
 }
 
-/* Finds the topics of a document's tokens, and the tokens' number. Returns false when not all have a topic yet. */
+/* Finds the topics and the number of a document's tokens. Returns false when some token has no topic yet. */
 static bool find_topics(const struct evaluation *evaluation, const struct aml_item *item, uint16_t **topics,
                         uint32_t *tokens) {
     struct lda_document words = item_words(item);
@@ -563,7 +563,7 @@ static void evaluate_document(const struct evaluation *evaluation, const struct 
     const struct lda_clock *clock = evaluation->clock;
     struct lda_document words = item_words(item);
     const uint32_t topics = clock->topics;
-    const double smoothing = (double)clock->beta * topics; /* of a word: as the topics have it together */
+    const double smoothing = (double)clock->beta * topics; /* of a word, over all topics */
     float *phi = memory_resized(NULL, (size_t)words.count * topics, sizeof *phi);
     double *frequencies = memory_resized(NULL, words.count, sizeof *frequencies);
     for (uint32_t w = 0; w < words.count; w++) {

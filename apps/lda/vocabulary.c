@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_LINE_MAX = 1 << 16 /* bytes of a line, blanks included */ };
+enum { FILE_LINE_MAX = 1 << 16 /* bytes of a line, including blanks */ };
 
-/* Returns the word's number; or -1, with a free hash for it in *hash. */
+/* Returns the word's number; or -1, with an unused hash for the word in *hash. */
 static int64_t vocabulary_look(const struct lda_vocabulary *vocabulary, const char *word, size_t length,
                                uint64_t *hash) {
     for (*hash = hash_bytes((const unsigned char *)word, length, 0);; ++*hash) {
@@ -84,7 +84,7 @@ static int vocabulary_line(struct lda_vocabulary *vocabulary, const struct text_
     return 0;
 }
 
-/* Reads the words. A word's number is its line's, so only lines behind the last word may be empty. */
+/* Reads the words. A word's number is its line's, so only lines after the last word may be empty. */
 static int read_words(struct lda_vocabulary *vocabulary, struct text_lines *lines, struct error *error) {
     uint64_t empty = 0; /* the first empty line */
     for (;;) {

@@ -3,7 +3,7 @@
  *     [label [importance]] [id]|[namespace[:weight]] word[:count] ... |namespace word[:count] ...
  *     id word[:count] ... |namespace word[:count] ...
  *
- * The words of one namespace are read: that of corpus->name_space, or the one that the first line suggests. */
+ * Reads the words of one namespace: that of corpus->name_space, or the one that the first line suggests. */
 #include "agileml/base/text_fields.h"
 #include "apps/lda/reader.h"
 
@@ -13,14 +13,14 @@
 
 enum {
     NAMESPACE_MAX = 64, /* bytes of a namespace's name */
-    LEFT_OUT_MAX = 4,   /* names of namespaces in a note */
+    LEFT_OUT_MAX = 4,   /* most namespaces named in a note */
     LEFT_OUT_BYTES = LEFT_OUT_MAX * (NAMESPACE_MAX + 2) + 1
 };
 
-/* Where a line is read. */
+/* The state while lines are read. */
 struct words {
     struct lda_reader *reader;
-    char wanted[NAMESPACE_MAX + 1]; /* the namespace; "": the one without a name */
+    char wanted[NAMESPACE_MAX + 1]; /* the namespace to read; "": that without a name */
     char left_out[LEFT_OUT_MAX][NAMESPACE_MAX + 1];
     unsigned left_out_count;
     bool more_left_out;
@@ -32,7 +32,7 @@ struct piece {
     size_t length;
 };
 
-/* Takes the piece at *p, which ends at a blank, a bar or `end`; false when there is none. */
+/* Takes the piece at *p, which ends at a blank, a bar or `end`. Returns false when there is none. */
 static bool take_piece(const char **p, const char *end, struct piece *piece) {
     const char *begin = *p;
     while (begin < end && text_is_blank(*begin)) {
@@ -51,7 +51,7 @@ static bool is_number(const struct piece *piece) {
     return lda_is_number(piece->text, piece->length);
 }
 
-/* Returns the colon before a number at the piece's end; NULL: there is none, or nothing before it. */
+/* Returns the colon before a number at the piece's end. Returns NULL when there is none, or no text before it. */
 static const char *find_count(const struct piece *piece) {
     const char *colon = memrchr(piece->text, ':', piece->length);
     if (colon == NULL || colon == piece->text) {
@@ -61,17 +61,17 @@ static const char *find_count(const struct piece *piece) {
     return is_number(&number) ? colon : NULL;
 }
 
-/* Whether the piece is a word with a count, and no time of day. */
+/* Whether the piece is a word with a count, and not a time of day. */
 static bool is_counted_word(const struct piece *piece) {
     const char *colon = find_count(piece);
-    return colon != NULL && (size_t)(colon - piece->text) > strspn(piece->text, "0123456789"); /* up to the colon */
+    return colon != NULL && (size_t)(colon - piece->text) > strspn(piece->text, "0123456789"); /* not all digits */
 }
 
-/* What stands before the first bar. */
+/* The text before the first bar. */
 struct prefix {
     const char *end;   /* the bar, or the line's end */
-    struct piece id;   /* of the document; length 0: none */
-    const char *words; /* the words that follow the id; NULL: labels, or nothing */
+    struct piece id;   /* the document's id; length 0: none */
+    const char *words; /* the words after the id; NULL: the text has labels, or nothing */
 };
 
 static void find_prefix(const struct lda_reader *reader, struct prefix *prefix) {
@@ -96,7 +96,7 @@ static void find_prefix(const struct lda_reader *reader, struct prefix *prefix) 
         prefix->id = pieces < 2 || !is_number(&last) ? last : (struct piece){NULL, 0};
         prefix->words = NULL;
     }
-    if (prefix->id.length > 0 && *prefix->id.text == '\'') { /* as Vowpal Wabbit marks a tag */
+    if (prefix->id.length > 0 && *prefix->id.text == '\'') { /* Vowpal Wabbit marks a tag with an apostrophe */
         prefix->id.text++;
         prefix->id.length--;
     }
@@ -121,13 +121,13 @@ static int add_word(struct words *words, const struct piece *piece, uint32_t wei
                               LDA_DOCUMENT_TOKENS_MAX);
     }
     size_t length = colon != NULL ? (size_t)(colon - piece->text) : piece->length;
-    if (count == 0 || weight == 0 || length > LDA_WORD_MAX) { /* as of text, longer words do not count */
+    if (count == 0 || weight == 0 || length > LDA_WORD_MAX) { /* longer words do not count, as in format text */
         return 0;
     }
     return lda_add_name(reader, piece->text, length, count * weight);
 }
 
-/* Notes that a namespace with words was left out. */
+/* Records that a namespace with words was skipped. */
 static void leave_out(struct words *words, const char *name) {
     for (unsigned n = 0; n < words->left_out_count; n++) {
         if (strcmp(words->left_out[n], name) == 0) {
@@ -158,7 +158,7 @@ static int take_words(struct words *words, const char **p, const char *name, uin
     return result;
 }
 
-/* Takes the namespace's name and weight behind the bar. */
+/* Takes the namespace's name and weight after the bar. */
 static int take_namespace(const struct lda_reader *reader, const char **p, char name[NAMESPACE_MAX + 1],
                           uint32_t *weight) {
     const char *end = reader->line + reader->length;
@@ -178,7 +178,7 @@ static int take_namespace(const struct lda_reader *reader, const char **p, char 
                                                text_shown(piece.length), piece.text);
         }
     }
-    if (length > 0 && *piece.text == '@') { /* as BigARTM writes it */
+    if (length > 0 && *piece.text == '@') { /* BigARTM's form */
         piece.text++;
         length--;
     }
@@ -212,8 +212,8 @@ static int take_line(struct words *words) {
     return lda_end_document(reader, reader->lines.number - 1);
 }
 
-/* Chooses the namespace by the first line: that of words without a namespace, one whose name says that it is the text,
- * or the first. */
+/* Chooses the namespace by the first line: that without a name, if it has words; else one whose name means text;
+ * else the first. */
 static int choose_namespace(struct words *words) {
     static const char *const texts[] = {"", "default_class", "text", "body", "words", "w", "t", "content", "document"};
     const struct lda_reader *reader = words->reader;
@@ -250,7 +250,7 @@ static int choose_namespace(struct words *words) {
     return 0;
 }
 
-/* Says which namespaces were left out. */
+/* Notes which namespaces were skipped. */
 static void note_namespaces(const struct words *words) {
     char names[LEFT_OUT_BYTES] = "";
     size_t length = 0;
@@ -286,14 +286,14 @@ int lda_read_vw(struct lda_reader *reader) {
     return result;
 }
 
-/* Whether the pieces behind the bar are those of Vowpal Wabbit: one of them has a count, if all bars have a namespace,
- * otherwise half of them. */
+/* Whether the text after the bar looks like Vowpal Wabbit's. If all bars have a namespace, one piece must have a
+ * count; otherwise half of the pieces. */
 static bool counts_follow(const char *bar, const char *end) {
     struct piece piece;
     size_t pieces = 0;
     size_t counted = 0;
     bool named = true;
-    for (const char *p = bar; p < end;) { /* at a bar */
+    for (const char *p = bar; p < end;) { /* p is at a bar */
         p++;
         if (p < end && !text_is_blank(*p)) {
             take_piece(&p, end, &piece);
@@ -308,7 +308,7 @@ static bool counts_follow(const char *bar, const char *end) {
     return counted > 0 && (named || 2 * counted >= pieces);
 }
 
-/* Whether the line is a row of a table in Markdown: it begins with a bar, and ends with another. */
+/* Whether the line is a row of a Markdown table: it begins and ends with a bar. */
 static bool is_markdown(const char *bar, const char *end) {
     while (end > bar + 1 && text_is_blank(end[-1])) {
         end--;

@@ -1,5 +1,5 @@
-/* See gradient.h. Plain loops, which the compiler vectorises. The product is summed in 16 lanes, since the compiler may
- * not change the order of a sum by itself. */
+/* See gradient.h. The loops are plain, so that the compiler vectorizes them. The product is summed in 16 lanes, as
+ * the compiler may not reorder a sum by itself. */
 #include "apps/mf/gradient.h"
 
 #include "apps/mf/step.h"
@@ -26,7 +26,7 @@ static float dot(const float *restrict p, const float *restrict q, uint32_t rank
     return sum;
 }
 
-/* One rating: p is the user's row, q the item's, s the item's sum. */
+/* Takes the step of one rating: p is the user's row, q the item's row, s the item's sum. */
 static void step(const struct mf_sgd *sgd, const struct mf_item *rating, float error, float *restrict p,
                  const float *restrict q, float *restrict s) {
     const float rate = sgd->rate;

@@ -1,6 +1,6 @@
-/* See kernel.h. Here: the reference loop, the vector operations that each instruction set has its own way for (the
- * other operations and the loops are kernel_variants.h, included once per set), the choice among them, and the start
- * values. */
+/* See kernel.h. This file has the reference loop, the vector operations that differ between instruction sets, the
+ * choice of an implementation, and the start values. kernel_variants.h has the other operations and the loops, and
+ * is included once per set. */
 #include "apps/mf/kernel.h"
 
 #include "agileml/base/hash.h"
@@ -14,7 +14,7 @@
 #endif
 
 enum {
-    /* Ratings between the prefetch and the use of an item's row: about the time in which a row comes from memory or the
+    /* Ratings between the prefetch and the use of an item's row: about the time to load a row from memory or the
      * third-level cache. */
     MF_PREFETCH_DISTANCE = 8,
     MF_CACHE_LINE = 64
@@ -94,7 +94,7 @@ static double reference_squared_error(const struct mf_sgd *sgd, const struct mf_
 
 #define MF_INLINE static inline __attribute__((always_inline))
 
-/* Vectors of 4 floats in the compiler's own notation: SSE2 on x86-64, NEON on ARM, plain code elsewhere. */
+/* Vectors of 4 floats in the compiler's vector extension: SSE2 on x86-64, NEON on ARM, plain code elsewhere. */
 
 typedef float portable_vector __attribute__((vector_size(16)));
 
@@ -124,8 +124,8 @@ MF_INLINE float portable_sum(portable_vector v) {
 
 #if defined(__x86_64__)
 
-/* Vectors of 8: AVX2 and FMA (x86-64-v3). Each function names the instructions it needs, so the file is
- * compiled for the plain processor and the rest of it runs anywhere. */
+/* Vectors of 8 floats: AVX2 and FMA (x86-64-v3). Each function names the instructions that it needs. So the file is
+ * compiled for the baseline processor, and the rest of it runs anywhere. */
 
 typedef __m256 avx2_vector;
 #define MF_AVX2 __attribute__((target("avx2,fma")))
@@ -158,7 +158,7 @@ MF_AVX2 MF_INLINE float avx2_sum(__m256 v) {
 #define MF_TARGET MF_AVX2
 #include "apps/mf/kernel_variants.h"
 
-/* Vectors of 16: AVX-512. */
+/* Vectors of 16 floats: AVX-512. */
 
 typedef __m512 avx512_vector;
 #define MF_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq")))
@@ -251,7 +251,7 @@ float mf_item_rate(float rate, float limit, unsigned nodes, float ratings) {
     if (nodes <= 1 || ratings <= 0) {
         return rate;
     }
-    double one = -expm1(-(double)rate * (double)ratings / (double)limit); /* how far one node would come, in 0..1 */
+    double one = -expm1(-(double)rate * (double)ratings / (double)limit); /* one node's way to the goal, in 0..1 */
     double sum = -(double)limit * nodes * log1p(-one / nodes);
     return (float)(sum / (double)ratings);
 }

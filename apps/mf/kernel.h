@@ -20,28 +20,27 @@ struct mf_item {
     float rating;
 };
 
-/* The rows and the step. A row is `rank` factors, then its bias if `biases`: (rank + biases) floats
- * at users + slot * user_stride bytes. Strides are multiples of 16 and at least the row's size;
- * what lies between a row's end and the stride is neither read nor written. The two arrays do not
- * overlap. The caller owns everything here. */
+/* The rows and the step. A row is `rank` factors, then its bias if `biases`: (rank + biases) floats, at
+ * users + slot * user_stride bytes. Strides are multiples of 16 and at least the row's size. The bytes between a row's
+ * end and the next row are neither read nor written. The two arrays do not overlap. The caller owns all memory. */
 struct mf_sgd {
     unsigned char *users;
     size_t user_stride;           /* bytes */
     unsigned char *users_touched; /* [user slots] set to 1 for each row that a pass changed; NULL: not wanted */
     unsigned char *items;
     size_t item_stride;           /* bytes */
-    unsigned char *items_touched; /* [item slots] likewise */
+    unsigned char *items_touched; /* [item slots] likewise for items */
     uint32_t rank;                /* 1..MF_RANK_MAX */
     bool biases;
-    float mean;                  /* of the ratings: rows learn (rating - mean) * scale */
+    float mean;                  /* mean of the ratings: rows learn (rating - mean) * scale */
     float scale;                 /* one over the ratings' standard deviation; 1: rows learn rating - mean */
-    float clip;                  /* a step takes errors beyond +-clip as +-clip; INFINITY: takes them as they are */
-    float rate;                  /* the step */
-    const float *item_rates;     /* [item slots] the step of each item's row, see mf_item_rate; NULL: `rate` for all */
+    float clip;                  /* errors beyond +-clip are treated as +-clip; INFINITY: no limit */
+    float rate;                  /* length of a step */
+    const float *item_rates;     /* [item slots] step of each item's row, see mf_item_rate; NULL: `rate` for all */
     float lambda;                /* regularization of the factors */
-    float lambda_bias;           /* regularization of the biases, but for: */
+    float lambda_bias;           /* regularization of the biases, unless the penalties below are set */
     const float *user_penalties; /* [user slots] regularization of each user's bias; NULL: lambda_bias for all */
-    const float *item_penalties; /* [item slots] likewise */
+    const float *item_penalties; /* [item slots] likewise for items */
 };
 
 /* One implementation of the loop.
@@ -67,29 +66,32 @@ struct mf_kernel {
  * fastest last; returns their number. */
 size_t mf_kernel_list(struct mf_kernel kernels[MF_KERNELS_MAX]);
 
-/* Returns the fastest of them. Cheap: only asks the processor. */
+/* Returns the fastest implementation. Cheap: only queries the processor. */
 struct mf_kernel mf_kernel_choose(void);
 
-/* Has this thread's arithmetic take subnormal numbers for 0 until mf_flush_end, which gets what mf_flush_begin
- * returned: rows that a strong regularization shrinks, or a tiny rate, would make each step many times slower. Where
- * the processor has no such mode, nothing changes. */
+/* Makes this thread's arithmetic treat subnormal numbers as 0, until mf_flush_end with the result of mf_flush_begin.
+ * Rows shrunk by a strong regularization, or a tiny rate, would otherwise make each step many times slower. Does
+ * nothing if the processor has no such mode. */
 uint64_t mf_flush_begin(void);
 void mf_flush_end(uint64_t mode);
 
-/* Returns the step for an item with `ratings` ratings in one clock on all `nodes` together. Not simply `rate`, as nodes
- * do not see each other's steps within a clock, and the server adds them up. A step shortens the error by about `rate`,
- * so n steps on one node go 1 - exp(-rate n) of the way to the goal. P nodes with n / P steps each go P (1 - exp(-rate
- * n / P)): beyond the goal, and the error grows from clock to clock. The returned step bounds the sum of the nodes'
- * ways: for one node it is `rate`, for a popular item on many nodes about `limit` / ratings. With limit 1 the sum is as
- * long as one node's way. With more, items of middling popularity come closer to one node's steps, and the most popular
- * ones go up to `limit` times to the goal: below 2 their error still shrinks. MF_ITEM_LIMIT, found by trial, is for
- * staleness 0; divide it by 1 + staleness. */
+/* Returns the length of steps for an item with `ratings` ratings in one clock on all `nodes` together. It is not
+ * simply `rate`, as nodes do not see each other's steps within a clock, and the server adds them up. A step reduces
+ * the error by about the factor 1 - `rate`, so n steps on one node go 1 - exp(-rate n) of the way to the goal. P
+ * nodes with n / P steps each go P (1 - exp(-rate n / P)) of it. That is beyond the goal, and the error grows from
+ * clock to clock.
+ *
+ * The returned length bounds the sum over the nodes. For one node it is `rate`, for a popular item on many nodes
+ * about `limit` / ratings. With limit 1 the sum is as long as one node's way. With a larger limit, items of middling
+ * popularity come closer to one node's steps, and the most popular ones go up to `limit` times the way: below 2
+ * their error still shrinks. MF_ITEM_LIMIT was found by experiment for staleness 0; divide it by 1 + staleness. */
 #define MF_ITEM_LIMIT 1.75F
 float mf_item_rate(float rate, float limit, unsigned nodes, float ratings);
 
 /* Fills row[0 .. rank + biases) with the start value of the row `key` of table number `table`: factors uniform in
  * [0, MF_INITIAL_SCALE / sqrt(rank)), bias 0. A pure function of its arguments, so that all nodes make the same row.
- * Factors are small, as the mean and the biases predict most, and not negative, as that reached a lower test error. */
+ * Factors are small, as the mean and the biases predict most. They are not negative, as that gave a lower test
+ * error. */
 #define MF_INITIAL_SCALE 0.1F
 void mf_initial_row(uint64_t seed, unsigned table, uint64_t key, uint32_t rank, bool biases, float *row);
 

@@ -1,6 +1,6 @@
-/* The fast loops of kernel.c, included there once for each set of vector instructions. No include guard: it is
- * a template over MF_SET (the prefix of the operations and of what is defined here), MF_LANES (floats in a
- * vector, a divisor of 16) and MF_TARGET (the attribute that lets a function use the instructions). */
+/* The fast loops of kernel.c, included there once for each set of vector instructions. No include guard: this is a
+ * template over MF_SET (the prefix of the operations and of the names defined here), MF_LANES (floats in a vector, a
+ * divisor of 16) and MF_TARGET (the attribute that lets a function use the instructions). */
 
 #define MF_JOIN_(a, b) a##_##b
 #define MF_JOIN(a, b)  MF_JOIN_(a, b)
@@ -16,12 +16,12 @@ MF_TARGET MF_INLINE void MF_(store)(float *x, MF_(vector) v) {
     memcpy(x, &v, sizeof v);
 }
 
-/* Returns a vector with x in all places. Subtracts 0, since adding 0 would make -0 into 0. */
+/* Returns a vector with x in all places. Subtracts 0, as adding 0 would turn -0 into 0. */
 MF_TARGET MF_INLINE MF_(vector) MF_(fill)(float x) {
     return x - (MF_(vector)){0};
 }
 
-/* Prefetches the item row of MF_PREFETCH_DISTANCE ratings after `i`, to change it or to read it. */
+/* Prefetches the item row that is used MF_PREFETCH_DISTANCE ratings after `i`, for writing or for reading. */
 MF_TARGET MF_INLINE void MF_(prefetch)(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count, size_t i,
                                        size_t row_size, const bool change) {
     if (count - i > MF_PREFETCH_DISTANCE) {
@@ -54,8 +54,8 @@ MF_TARGET MF_INLINE float MF_(dot)(const float *p, const float *q, uint32_t rank
     return MF_(sum)(sum[0] + sum[1]);
 }
 
-/* One rating's step, any rank: both rows are read twice, the second time from the first-level cache. The user's
- * bias is the caller's, as it changes with every rating of a run. */
+/* Takes one rating's step, for any rank. Both rows are read twice, the second time from the first-level cache. The
+ * caller handles the user's bias, which changes with every rating of a run. */
 MF_TARGET MF_INLINE void MF_(step)(float *p, float *q, uint32_t rank, float step, float keep, float item_step,
                                    float item_keep) {
     const MF_(vector) steps = MF_(fill)(step);
@@ -115,8 +115,8 @@ MF_TARGET MF_INLINE double MF_(sgd_any)(const struct mf_sgd *sgd, const struct m
     return sum;
 }
 
-/* The same for a rank known to the compiler: the user's row stays in registers over a run of its ratings, the
- * item's between the product and the step, so each rating reads and writes one item row. */
+/* Takes a pass of steps with a rank known to the compiler. The user's row stays in registers over a run of its
+ * ratings, the item's row between the product and the step. So each rating reads and writes one item row. */
 MF_TARGET MF_INLINE double MF_(sgd_fixed)(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count,
                                           const uint32_t rank, const bool biases) {
     enum { BLOCKS_MAX = 128 / MF_LANES };

@@ -1,7 +1,7 @@
-/* mf: matrix factorization of ratings by stochastic gradient descent, on AgileML. Users' rows are put rows, as each
- * user's ratings stay with one worker thread. Items' rows are summed over all workers every clock. With --optimizer the
- * servers make a step of the sum of their gradients instead. The arithmetic is in kernel.c and gradient.c, the model's
- * file in model.c, `mf --predict` in predict.c. */
+/* mf: matrix factorization of ratings by stochastic gradient descent, on AgileML. Users' rows are in overwrite mode, as
+ * each user's ratings stay with one worker thread. Items' rows are summed over all workers every clock. With
+ * --optimizer the servers instead take a step with the sum of the items' gradients. The arithmetic is in kernel.c and
+ * gradient.c, the model's file in model.c, `mf --predict` in predict.c. */
 #include "agileml.h"
 #include "apps/app.h"
 #include "apps/mf/gradient.h"
@@ -22,28 +22,28 @@
 
 enum {
     MF_CLOCKS = 8,        /* per iteration, for staleness 0 */
-    MF_SERVER_CLOCKS = 64 /* per iteration where the servers make items' steps: each row then has one a clock */
+    MF_SERVER_CLOCKS = 64 /* per iteration when the servers step items' rows, as each row then has one step a clock */
 };
 enum { USERS = 0, ITEMS = 1 };          /* tables */
 enum { TRAIN_RMSE = 0, TEST_RMSE = 1 }; /* metrics */
-/* Totals: of struct mf_sums, over training ratings, and from TOTAL_TEST on over test ratings. */
+/* Totals: the members of struct mf_sums over training ratings, and from TOTAL_TEST on over test ratings. */
 enum { TOTAL_RATINGS = 0, TOTAL_SQUARES_HIGH = 1, TOTAL_SQUARES_LOW = 2, TOTAL_TEST = 3, TOTAL_TEST_COUNT = 6 };
-enum { MAXIMUM_RATING = 0, MAXIMUM_MINUS = 1 }; /* maxima: of training ratings, and of their negatives */
+enum { MAXIMUM_RATING = 0, MAXIMUM_MINUS = 1 }; /* maxima of training ratings and of their negatives */
 
 static const double ITEM_RATE = 0.06; /* default */
 
-/* A number for each row of a table, by slot. */
+/* A number for each row of a table, indexed by slot. */
 struct mf_floats {
     float *values; /* [count] */
     uint32_t count;
 };
 
-/* A thread's steps for one iteration. */
+/* A thread's step lengths for one iteration. */
 struct mf_steps {
-    uint64_t iteration; /* the iteration that item_rates are for */
-    float *item_rates;  /* [rate_count] by item slot */
+    uint64_t iteration; /* the iteration for which item_rates were made */
+    float *item_rates;  /* [rate_count] indexed by item slot */
     uint32_t rate_count;
-    struct mf_floats users, items; /* penalties of the biases, longer than the node's own; else empty */
+    struct mf_floats users, items; /* penalties of the biases, when longer than the node's own; else empty */
 };
 
 struct mf {
@@ -54,12 +54,12 @@ struct mf {
     double test_fraction, lambda, lambda_bias, bias_prior, clip, item_limit;
     struct mf_schedule schedule;
     bool no_biases, log1p;
-    struct optimizer optimizer; /* of items' rows; `rate` is --item-rate */
+    struct optimizer optimizer; /* optimizer of items' rows; `rate` is --item-rate */
     uint64_t seed;
     struct mf_kernel kernel;
-    /* Set by mf_begin for the node's present ratings: */
+    /* Set by mf_begin for the node's present ratings. */
     struct mf_spread spread;
-    struct mf_floats item_counts;                    /* ratings of each item slot in one clock, on all nodes together */
+    struct mf_floats item_counts;                    /* ratings of each item slot in a clock, on all nodes */
     struct mf_floats user_penalties, item_penalties; /* regularization of each slot's bias */
     struct mf_steps *steps;
     unsigned threads;
@@ -79,7 +79,7 @@ static void items_start(void *context, uint64_t key, void *row) {
     mf_initial_row(mf->seed, ITEMS, key, (uint32_t)mf->rank, mf_biases(mf), row);
 }
 
-/* Whether the servers make the steps of items' rows. */
+/* Whether the servers take the steps of items' rows. */
 static bool server_steps(const struct mf *mf) {
     return mf->optimizer.kind != OPTIMIZER_SGD;
 }
@@ -104,7 +104,7 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     }
     app->tables[USERS].width = width;
     app->tables[ITEMS].width = width;
-    /* --item-limit shortens steps less with more clocks, and staleness tightens it. */
+    /* With more clocks --item-limit shortens steps less; staleness shortens them more. */
     app->clocks_per_iteration = MF_CLOCKS * (1 + (int64_t)aml_staleness(worker));
     if (server_steps(mf)) {
         app->clocks_per_iteration = MF_SERVER_CLOCKS;
@@ -120,7 +120,7 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
 
 /* ---- Reading ---- */
 
-/* Adds the rating that was emitted last to the totals from `first` on. */
+/* Adds the rating that was emitted last to the totals from index `first` on. */
 static void add_totals(aml_worker *worker, unsigned first, float rating) {
     struct mf_sums sums = {0};
     mf_sums_add(&sums, rating);
@@ -129,7 +129,7 @@ static void add_totals(aml_worker *worker, unsigned first, float rating) {
     aml_total_add(worker, first + TOTAL_SQUARES_LOW, sums.squares_low);
 }
 
-/* Sets `value` to what the model learns of a rating. */
+/* Sets `value` to what the model learns instead of the rating: the rating itself, or its logarithm. */
 static int learned_value(aml_worker *worker, const struct mf *mf, const struct aml_rating *rating, float *value) {
     *value = rating->value;
     if (mf->log1p && rating->value < 0) {
@@ -139,7 +139,7 @@ static int learned_value(aml_worker *worker, const struct mf *mf, const struct a
         *value = (float)log1p((double)rating->value);
     }
     if (fabsf(*value) < FLT_MIN) {
-        *value = 0; /* subnormal numbers have few digits, and arithmetic with them is slow */
+        *value = 0; /* subnormal numbers are imprecise, and arithmetic with them is slow */
     }
     return 0;
 }
@@ -204,7 +204,7 @@ static struct mf_sums mf_sums(const aml_worker *worker, unsigned first, double c
                             .squares_low = aml_total(worker, first + TOTAL_SQUARES_LOW)};
 }
 
-/* Sets what follows from all nodes' ratings, the same in every process. */
+/* Computes the spread from all nodes' ratings; the same in every process. */
 static int find_spread(aml_worker *worker, struct mf_spread *spread) {
     struct error error = {0};
     struct mf_sums sums = mf_sums(worker, 0, (double)aml_total_items(worker));
@@ -232,13 +232,14 @@ static int floats_open(aml_worker *worker, struct mf_floats *floats, uint32_t co
     return floats->values != NULL ? 0 : aml_error(worker, AML_ENOMEM, "no memory for the counts of %u rows", count);
 }
 
-/* The regularization of a bias whose row has so many ratings: as of bias_prior more ratings at the mean. */
+/* Returns the regularization of the bias of a row with this many ratings. The prior acts like bias_prior more
+ * ratings at the mean. */
 static float bias_penalty(const struct mf *mf, float ratings) {
     return (float)(mf->lambda_bias + mf->bias_prior / fmax((double)ratings, 1));
 }
 
-/* Counts the ratings of users and items among this node's, and sets what follows from the counts. Users are spread over
- * nodes at random, so this node's counts of items, scaled up, estimate those of all nodes. */
+/* Counts this node's ratings of each user and item, and sets what depends on the counts. Users are spread over nodes
+ * at random. So this node's counts of items, scaled up, estimate the counts on all nodes. */
 static void count_ratings(const aml_worker *worker, struct mf *mf) {
     size_t count;
     const struct mf_item *items = aml_items(worker, &count);
@@ -258,7 +259,7 @@ static void count_ratings(const aml_worker *worker, struct mf *mf) {
     }
 }
 
-/* Says so when a few ratings decide what is learned; of logarithms that is as it should be. */
+/* Notes when a few ratings decide what is learned. Logarithms (--log1p) need no such note. */
 static void note_tail(aml_worker *worker, const struct mf *mf) {
     char text[256];
     if (!mf->log1p && mf_spread_has_tail(&mf->spread, text, sizeof text)) {
@@ -304,14 +305,14 @@ static struct mf_sgd mf_sgd(aml_worker *worker, const struct mf *mf) {
                            .lambda_bias = (float)mf->lambda_bias};
 }
 
-/* Adds to a metric a sum of squared errors that the kernel has taken of ratings with standard deviation 1. */
+/* Adds to a metric a sum of squared errors from the kernel, whose ratings have standard deviation 1. */
 static void add_squares(aml_worker *worker, const struct mf *mf, unsigned metric, double squares, size_t count) {
     double unit = (double)mf->spread.unit;
     aml_metric_add(worker, metric, squares * unit * unit, (double)count);
 }
 
-/* Sets `penalties` for `count` rows: the node's own, or a longer copy of the thread's. Rows that only other nodes'
- * ratings are of (--lots) may have come since `begin`, and this node does not know how many ratings they have. */
+/* Sets `penalties` for `count` rows: the node's own, or a longer copy of the thread's. With --lots, rows of other
+ * nodes' ratings may have been added since `begin`; this node does not know their numbers of ratings. */
 static int find_penalties(aml_worker *worker, const struct mf *mf, const struct mf_floats *own,
                           struct mf_floats *longer, uint32_t count, const float **penalties) {
     if (own->count < count && longer->count < count) {
@@ -329,8 +330,8 @@ static int find_penalties(aml_worker *worker, const struct mf *mf, const struct 
     return 0;
 }
 
-/* Makes the thread's steps for the present iteration. Items that only other nodes' ratings are of (--lots) may have
- * come since `begin`; steps for them are not shortened, as this node does not know how often they are rated. */
+/* Makes the thread's steps for the present iteration. With --lots, items of other nodes' ratings may have been added
+ * since `begin`. Their steps are not shortened, as this node does not know how often they are rated. */
 static int make_item_rates(aml_worker *worker, const struct mf *mf, float rate, struct mf_steps *steps) {
     uint32_t count = aml_table_rows(worker, ITEMS).count;
     float limit = (float)(mf->item_limit / (1.0 + aml_staleness(worker)));
@@ -350,7 +351,7 @@ static int make_item_rates(aml_worker *worker, const struct mf *mf, float rate, 
     return 0;
 }
 
-/* Completes the thread's steps of this clock. */
+/* Completes the thread's step parameters for this clock. */
 static int prepare_steps(aml_worker *worker, const struct mf *mf, struct mf_sgd *sgd) {
     struct mf_steps *steps = &mf->steps[aml_thread(worker)];
     uint64_t iteration = aml_iteration(worker);
@@ -403,11 +404,12 @@ struct mf_save {
     size_t stride;
     struct mf_names names[2];
     uint32_t rank;
-    double unit; /* of struct mf_spread */
+    double unit; /* unit of struct mf_spread */
 };
 
-/* Rows are of ratings in units of their deviation. In the file a prediction is a rating: biases have the unit, and each
- * table's factors its square root, one of them with the sign. */
+/* Writes rows to the file. Rows are for ratings in units of their deviation, but predictions from the file are
+ * ratings. So biases are multiplied by the unit, and the factors of both tables by its square root; the factors of
+ * one table also get its sign. */
 static int save_rows(void *context, const uint64_t *keys, const void *rows, size_t count) {
     struct mf_save *save = context;
     struct error error = {0};
@@ -426,7 +428,7 @@ static int save_rows(void *context, const uint64_t *keys, const void *rows, size
     return app_result(save->worker, result, &error);
 }
 
-/* Reads the names of the rows from the files that --data or --test names. */
+/* Reads the rows' names from the files that --data or --test names. */
 static int read_names(const struct mf *mf, const char *option, const struct aml_strings *values, struct mf_save *save,
                       struct error *error) {
     const struct ratings_options options = {
@@ -443,7 +445,7 @@ static int read_names(const struct mf *mf, const char *option, const struct aml_
     return result;
 }
 
-/* Saves the ids that are texts. The input is read once more for them, if there are any. */
+/* Saves the ids that are texts. If there are any, the input is read again for them. */
 static int save_names(const struct mf *mf, struct mf_save *save) {
     struct error error = {0};
     int result = 0;
@@ -456,7 +458,7 @@ static int save_names(const struct mf *mf, struct mf_save *save) {
     return app_result(save->worker, result, &error);
 }
 
-/* Says so when the model is no better than the mean of the training ratings. */
+/* Notes when the model is no better than the mean of the training ratings. */
 static void compare_with_mean(aml_worker *worker, const struct mf_spread *spread) {
     struct mf_sums tests = mf_sums(worker, TOTAL_TEST, aml_total(worker, TOTAL_TEST_COUNT));
     double of_mean = mf_sums_deviation(&tests, (double)spread->mean);
@@ -478,7 +480,7 @@ static void compare_with_mean(aml_worker *worker, const struct mf_spread *spread
 static int mf_finish(aml_worker *worker, void *context) {
     const struct mf *mf = context;
     struct mf_spread spread;
-    int result = find_spread(worker, &spread); /* this process may never have begun */
+    int result = find_spread(worker, &spread); /* mf_begin may never have run in this process */
     if (result == 0) {
         compare_with_mean(worker, &spread);
     }
@@ -560,41 +562,29 @@ int main(int argc, char **argv) {
                     .clip = 2,
                     .item_limit = MF_ITEM_LIMIT,
                     .optimizer = {.name = "sgd", .rate = ITEM_RATE, .bare = UINT64_MAX, .samples = 1}};
-    const char *predict = NULL; /* for --help only: predict.c reads `mf --predict` */
+    const char *predict = NULL; /* only for --help: predict.c parses `mf --predict` */
     const struct aml_option options[] = {
         {"data", "FILES", AML_OPTION_STRINGS, &mf.data, 0, 0,
-         "ratings: lines of user, item, rating and perhaps time; separated by commas, semicolons, tabs, spaces or ::; "
-         "plain, gzip or zstd; a file, folder or pattern, or several (docs/apps.md)"},
+         "ratings: lines of user, item, rating and perhaps time; files, folders or patterns (docs/apps.md)"},
         {"test", "FILES", AML_OPTION_STRINGS, &mf.test, 0, 0, "ratings to test on"},
         {"test-fraction", "X", AML_OPTION_REAL, &mf.test_fraction, 0, 0.9, "hold out this part of the data to test on"},
         {"columns", "TEXT", AML_OPTION_WORD, &mf.columns, 0, 0,
-         "which columns count: user=NAME,item=2,rating=NAME or some of these, by the header's names or by numbers from "
-         "1 on; default: by the header's names (docs/mf.md), or the first three"},
-        {"missing-ratings", "WORD", AML_OPTION_WORD, &mf.missing, 0, 0, "lines without a rating: refuse or skip"},
+         "such as user=NAME,item=2,rating=3, by names or numbers; not given: by the header, else the first three"},
+        {"missing-ratings", "HOW", AML_OPTION_WORD, &mf.missing, 0, 0, "refuse, or skip such lines"},
         {"rank", "N", AML_OPTION_INTEGER, &mf.rank, 1, MF_RANK_MAX, "factors of each user and item"},
-        {"rate", "X", AML_OPTION_REAL, &mf.schedule.rate, 0, 10,
-         "learning rate of the first iteration, for ratings with standard deviation 1, as mf makes them; 0: by the "
-         "number of iterations"},
-        {"decay", "X", AML_OPTION_REAL, &mf.schedule.decay, 0, 1,
-         "the rate's factor from iteration to iteration; 0: the rate falls linearly to 0"},
+        {"rate", "X", AML_OPTION_REAL, &mf.schedule.rate, 0, 10, "learning rate at first; 0: by --iterations"},
+        {"decay", "X", AML_OPTION_REAL, &mf.schedule.decay, 0, 1, "its factor each iteration; 0: linear fall"},
         {"lambda", "X", AML_OPTION_REAL, &mf.lambda, 0, 100, "L2 regularization of the factors"},
         {"lambda-bias", "X", AML_OPTION_REAL, &mf.lambda_bias, 0, 100, "L2 regularization of the biases"},
-        {"bias-prior", "X", AML_OPTION_REAL, &mf.bias_prior, 0, 1e6,
-         "regularization of biases with few ratings: as of X more ratings at the mean"},
-        {"clip", "X", AML_OPTION_REAL, &mf.clip, 0, 1e6,
-         "errors beyond X standard deviations of the ratings count as X; 0: as they are"},
-        {"log1p", NULL, AML_OPTION_FLAG, &mf.log1p, 0, 0,
-         "for counts and amounts: learn log(1 + rating); predictions are ratings again (docs/mf.md)"},
-        {"item-limit", "X", AML_OPTION_REAL, &mf.item_limit, 0, 1e6,
-         "of --optimizer sgd: bounds the sum of the nodes' steps on a popular item in one clock (docs/mf.md); 0: off"},
-        {"optimizer", "NAME", AML_OPTION_WORD, &mf.optimizer.name, 0, 0,
-         "of items' rows: sgd, or adagrad, in the servers (docs/mf.md)"},
-        {"item-rate", "X", AML_OPTION_REAL, &mf.optimizer.rate, 1e-6, 10,
-         "of --optimizer adagrad: the length of an item's first step"},
+        {"bias-prior", "X", AML_OPTION_REAL, &mf.bias_prior, 0, 1e6, "of biases: X more ratings at the mean"},
+        {"clip", "X", AML_OPTION_REAL, &mf.clip, 0, 1e6, "limit of an error, in deviations; 0: none"},
+        {"log1p", NULL, AML_OPTION_FLAG, &mf.log1p, 0, 0, "learn log(1 + rating), of counts and amounts"},
+        {"item-limit", "X", AML_OPTION_REAL, &mf.item_limit, 0, 1e6, "of popular items' steps, sgd; 0: off"},
+        {"optimizer", "NAME", AML_OPTION_WORD, &mf.optimizer.name, 0, 0, "of items' rows: sgd or adagrad"},
+        {"item-rate", "X", AML_OPTION_REAL, &mf.optimizer.rate, 1e-6, 10, "adagrad: length of an item's first step"},
         {"no-biases", NULL, AML_OPTION_FLAG, &mf.no_biases, 0, 0, "factors only, no biases of users and items"},
         {"model-out", "FILE", AML_OPTION_STRING, &mf.model_out, 0, 0, "write the model there (docs/mf.md)"},
-        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,
-         "no job: predict ratings by a model that --model-out wrote; see mf --predict --help"},
+        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0, "no job: predict by a model; see mf --predict --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     return tool_is_asked("predict", argc, argv) ? mf_predict_main(argc, argv) : run_job(&mf, options, argc, argv);

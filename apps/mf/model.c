@@ -1,4 +1,4 @@
-/* See model.h. The header is written last, as its counts are not known before. */
+/* See model.h. The header is written last, as its counts are known only then. */
 #include "apps/mf/model.h"
 
 #include "agileml/base/memory.h"
@@ -6,7 +6,7 @@
 #include "apps/mf/kernel.h"
 #include "apps/mf/names.h"
 #include "apps/model_file.h"
-#include "workers/rating_ids.h"
+#include "workers/data/rating_ids.h"
 
 #include <assert.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 enum {
     HEADER_SIZE = 48,
     KEY_SIZE = 8,
-    NAME_SIZE = KEY_SIZE + 4, /* and the name itself */
+    NAME_SIZE = KEY_SIZE + 4, /* followed by the name itself */
     FLAG_BIASES = 1,
     FLAG_NAMES = 2,
     FLAG_LOG1P = 4,
@@ -33,7 +33,7 @@ static uint32_t model_width(const struct mf_model_header *header) {
     return header->rank + (header->biases ? 1U : 0U);
 }
 
-/* Bytes of one row in the file. */
+/* Returns the bytes of one row in the file. */
 static size_t model_row_size(const struct mf_model_header *header) {
     return KEY_SIZE + (size_t)model_width(header) * sizeof(float);
 }
@@ -45,7 +45,7 @@ static bool model_header_is_finite(const struct mf_model_header *header) {
 struct mf_model_writer {
     struct mf_model_header header;
     struct model_file_writer *file;
-    uint64_t count[2]; /* by mf_model_table */
+    uint64_t count[2]; /* indexed by mf_model_table */
     bool names;
 };
 
@@ -134,7 +134,7 @@ int mf_model_writer_close(struct mf_model_writer *writer, int result, struct err
     return result;
 }
 
-/* Checks the header, and the file's size (without its checksum) against it. */
+/* Checks the header, and that the file's size (without its checksum) matches. */
 static int model_decode_header(const unsigned char *bytes, uint64_t size, const char *path, uint64_t count[2],
                                struct mf_model_header *header, struct error *error) {
     uint32_t flags = get32(bytes + 12);
@@ -211,7 +211,7 @@ static int model_check_names(const struct mf_model *model, enum mf_model_table t
         }
         uint64_t named = get64(name);
         uint64_t key = 0;
-        /* A name such as NA was in quotes, or it would be a missing id. */
+        /* A name such as NA must have been in quotes, as it would be a missing id otherwise. */
         const struct text_field field = {.text = (const char *)name + NAME_SIZE,
                                          .length = length,
                                          .quoted = memchr(name + NAME_SIZE, '"', length) == NULL};
@@ -280,15 +280,11 @@ void mf_model_close(struct mf_model *model) {
     memset(model, 0, sizeof *model);
 }
 
-size_t mf_model_count(const struct mf_model *model, enum mf_model_table table) {
-    return model->maps[table].count;
-}
-
 bool mf_model_knows(const struct mf_model *model, enum mf_model_table table, uint64_t key) {
     return index_map_find(&model->maps[table], key) != INDEX_NONE;
 }
 
-/* The floats of a row, or NULL for a key that the model does not know. */
+/* Returns the floats of a row, or NULL for a key that the model does not have. */
 static const unsigned char *model_find(const struct mf_model *model, enum mf_model_table table, uint64_t key) {
     int64_t row = index_map_find(&model->maps[table], key);
     if (row == INDEX_NONE) {

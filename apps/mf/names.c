@@ -2,7 +2,7 @@
 #include "apps/mf/names.h"
 
 #include "agileml/base/memory.h"
-#include "workers/rating_ids.h"
+#include "workers/data/rating_ids.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ int mf_names_set(struct mf_names *names, uint64_t key, const char *text, size_t 
 /* ---- Reading ---- */
 
 struct reading {
-    struct mf_names *names; /* [2], by enum mf_model_table */
+    struct mf_names *names; /* [2], indexed by enum mf_model_table */
     const char *path;
     struct error *error;
 };

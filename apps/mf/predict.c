@@ -4,8 +4,8 @@
 #include "apps/app.h"
 #include "apps/mf/model.h"
 #include "apps/tool.h"
-#include "workers/rating_ids.h"
-#include "workers/ratings.h"
+#include "workers/data/rating_ids.h"
+#include "workers/data/ratings.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,16 +17,16 @@ struct prediction {
     const char *model_path;
     struct aml_strings data;
     const char *columns; /* --columns */
-    const char *path;    /* of the file that is read */
+    const char *path;    /* path of the file that is read */
     struct mf_model model;
-    struct tool_output out; /* without a path data with ratings gives the RMSE alone */
+    struct tool_output out; /* without a path, data with ratings gives only the RMSE */
     double squared_error;
-    uint64_t count, rated; /* lines, and those that have a rating */
-    bool lines;            /* a line is written for each line that is read */
+    uint64_t count, rated; /* number of lines, and of those with a rating */
+    bool lines;            /* whether a line is written for each line that is read */
     struct error *error;
 };
 
-/* Writes an id as it stands in the data, but without quotes that are not needed. */
+/* Writes an id as in the data, but without unnecessary quotes. */
 static void write_id(const struct text_field *id, FILE *file) {
     char text[RATING_ID_MAX];
     size_t length = text_field_copy(id, text, sizeof text);
@@ -80,7 +80,8 @@ static int predict_ratings(void *context, unsigned thread, const struct rating *
     return result;
 }
 
-/* Prints what the ratings say of the predictions; to standard error when the predictions are on standard output. */
+/* Prints the quality of the predictions, by the ratings. Uses standard error when the predictions are on standard
+ * output. */
 static void print_summary(const struct prediction *prediction) {
     FILE *file = prediction->lines && prediction->out.path == NULL ? stderr : stdout;
     uint64_t unrated = prediction->count - prediction->rated;
@@ -111,7 +112,7 @@ static int predict_file(struct prediction *prediction, struct error *error) {
     result = app_list_files("data", &prediction->data, false, &list, error);
     const struct ratings_reader reader = {
         .options = {.columns = prediction->columns, .missing = RATINGS_TAKE_MISSING, .has_options = true},
-        .threads = 1, /* to keep the order of lines */
+        .threads = 1, /* one thread keeps the order of lines */
         .text_sink = predict_ratings,
         .say = say_header,
         .context = prediction};
@@ -158,7 +159,7 @@ int mf_predict_main(int argc, char **argv) {
     const struct tool tool = {
         .app = "mf",
         .option = "predict",
-        .usage = "mf --predict MODEL --data FILE [--out FILE]\n\n"
+        .usage = "usage: mf --predict MODEL --data FILE [--out FILE]\n\n"
                  "With ratings as data: prints their RMSE, and with --out writes predictions. With lines\n"
                  "of 'user item': prints predictions, or with --out writes them. There is a line of user,\n"
                  "item, prediction for each line of the data; a fourth field says who is unknown.",

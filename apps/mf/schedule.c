@@ -4,14 +4,14 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Fewer iterations get a higher rate, so that the steps' sum is about the same; but a step that goes a large part of
- * its way learns the latest ratings alone. */
+/* Fewer iterations get a higher rate, so that the sum of the steps is about the same. The rate has a maximum, as a
+ * step that goes far would learn only the latest ratings. */
 static const double RATE_SUM = 0.8;
 static const double RATE_MAX = 0.1;
-/* A job of more iterations is one that people stop: its rate is as if it had no end. */
+/* A job with more iterations is likely to be stopped by its user, so it gets the rate of a job without an end. */
 static const uint64_t ITERATIONS_PLANNED = 200;
-/* Without an end the rate falls so that its sum has a limit, as many more iterations would fit the noise: after about
- * 40 the model stays as it is. */
+/* Without an end the rate decays so that its sum is bounded, as many more iterations would fit the noise. After
+ * about 40 iterations the model hardly changes. */
 static const double OPEN_RATE = 0.04;
 static const double OPEN_DECAY = 0.92;
 

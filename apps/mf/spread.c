@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    LOW_BITS = 27,       /* of the 53 of a double's fraction, the highest of which is not stored */
-    TAIL_DEVIATIONS = 30 /* above the mean; a scale with that spread would have its mean at its lowest value */
+    LOW_BITS = 27,       /* of the 53 bits of a double's fraction; the highest bit is not stored */
+    TAIL_DEVIATIONS = 30 /* above the mean; a rating scale with that spread would have its mean at its lowest value */
 };
 
 double mf_square_high(double square) {
@@ -33,7 +33,7 @@ double mf_sums_deviation(const struct mf_sums *sums, double center) {
     if (sums->count <= 0) {
         return 0;
     }
-    /* E (x - c)^2 = E x^2 - 2 c E x + c^2 = E x^2 - E^2 x + (E x - c)^2, where only the first difference cancels. */
+    /* E (x - c)^2 = E x^2 - 2 c E x + c^2 = E x^2 - E^2 x + (E x - c)^2. Only the first difference can cancel. */
     long double count = sums->count;
     long double mean = (long double)sums->ratings / count;
     long double variance =

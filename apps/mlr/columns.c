@@ -15,14 +15,14 @@
 
 enum {
     SHOWN_NAMES = 8,  /* names in a message */
-    NUMBERED_MIN = 5, /* a first line of so many numbers 0, 1, 2 ... is a header */
-    FEW_CLASSES = 20, /* different numbers of a label, of the first lines */
-    MANY_LINES = 50,  /* first lines in which as many are no chance */
+    NUMBERED_MIN = 5, /* a first line with at least this many numbers 0, 1, 2 ... is a header */
+    FEW_CLASSES = 20, /* most different numbers of a label in the first lines */
+    MANY_LINES = 50,  /* with this many first lines, equal counts are no chance */
     NO_COLUMN = -1,
 };
 
-/* The names that a label's column has, normalized (text_columns.h): those of the second list only if none of the first
- * is there. */
+/* Normalized names (text_columns.h) of label columns. A name of the second list counts only if the first list has
+ * none. */
 static const char *const sure_names[] = {"label",      "labels",    "target",      "targets",  "class",
                                          "classlabel", "classname", "cls",         "classid",  "labelid",
                                          "outcome",    "response",  "targetclass", "category", NULL};
@@ -38,11 +38,11 @@ struct finding {
     struct columns *table;
     uint64_t *line;
     struct error *error;
-    const struct columns_line *lines; /* [count] of data */
+    const struct columns_line *lines; /* [count] lines of data */
     size_t count;
-    struct text_field *names; /* [named] of the header; NULL: there is none */
+    struct text_field *names; /* [named] fields of the header; NULL: there is none */
     uint32_t named;
-    uint32_t offset; /* columns before the first name: 1, of row names without a name */
+    uint32_t offset; /* columns before the first name: 1 if unnamed row names come first */
     bool counts;     /* the first line is a header of counts, see is_counts */
 };
 
@@ -68,7 +68,7 @@ static enum kind kind_of(const struct text_field *field) {
                                                               : KIND_WORD;
 }
 
-/* Returns the number of fields; 0 when quotes are wrong. */
+/* Returns the number of fields; 0 for bad quotes. */
 static uint32_t count_fields(const struct columns_line *line, enum text_separator separator) {
     struct text_field field = {.next = line->text};
     uint32_t count = 0;
@@ -80,7 +80,7 @@ static uint32_t count_fields(const struct columns_line *line, enum text_separato
     return count;
 }
 
-/* Returns the line's fields, from malloc, and their number; none when quotes are wrong, or there are too many. */
+/* Returns the line's fields, which the caller frees, and sets *count. *count is 0 for bad quotes or too many fields. */
 static struct text_field *split(const struct columns_line *line, enum text_separator separator, uint32_t *count) {
     *count = count_fields(line, separator);
     *count = *count <= COLUMNS_MAX ? *count : 0;
@@ -93,7 +93,7 @@ static struct text_field *split(const struct columns_line *line, enum text_separ
     return fields;
 }
 
-/* Takes a line's field number `column`. Returns false when the line has none. */
+/* Takes field number `column` of a line. Returns false when the line has no such field. */
 static bool take_field(const struct finding *f, const struct columns_line *line, uint32_t column,
                        struct text_field *field) {
     *field = (struct text_field){.next = line->text};
@@ -106,7 +106,7 @@ static bool take_field(const struct finding *f, const struct columns_line *line,
     return true;
 }
 
-/* Takes a line's last field; false when quotes are wrong. */
+/* Takes a line's last field; returns false for bad quotes. */
 static bool take_last(const struct finding *f, const struct columns_line *line, struct text_field *field) {
     *field = (struct text_field){.next = line->text};
     while (field->next != NULL) {
@@ -117,7 +117,7 @@ static bool take_last(const struct finding *f, const struct columns_line *line, 
     return true;
 }
 
-/* Returns whether the last field of every line of data is empty, and the lines have `columns` fields. */
+/* Returns whether the lines have `columns` fields and the last field of every data line is empty. */
 static bool ends_empty(const struct finding *f, uint32_t columns) {
     for (size_t l = 0; l < f->count; l++) {
         struct text_field last;
@@ -129,7 +129,7 @@ static bool ends_empty(const struct finding *f, uint32_t columns) {
     return f->count > 0;
 }
 
-/* Returns whether all lines have as many fields, and more than one. */
+/* Returns whether all lines have the same number of fields, and more than one. */
 static bool is_even(const struct columns_line lines[], size_t count, enum text_separator separator) {
     uint32_t fields = count_fields(&lines[0], separator);
     for (size_t l = 1; l < count; l++) {
@@ -140,7 +140,7 @@ static bool is_even(const struct columns_line lines[], size_t count, enum text_s
     return fields > 1;
 }
 
-/* Tabs separate only where blanks give no table: there may be several between columns. */
+/* Tries blanks before tabs, as several tabs may stand between columns. */
 static enum text_separator find_separator(const struct columns_wish *wish, const struct columns_line lines[],
                                           size_t count) {
     enum text_separator separator = text_separator_of(lines[0].text, lines[0].text + lines[0].length);
@@ -163,7 +163,7 @@ __attribute__((format(printf, 3, 4))) static int refuse(const struct finding *f,
     return error_set(f->error, AML_EINPUT, "%s", text);
 }
 
-/* Adds to what people are told. */
+/* Appends to the note for the user. */
 __attribute__((format(printf, 2, 3))) static void say(const struct finding *f, const char *format, ...) {
     char *said = f->table->said;
     size_t used = strlen(said);
@@ -177,7 +177,7 @@ __attribute__((format(printf, 2, 3))) static void say(const struct finding *f, c
     va_end(arguments);
 }
 
-/* Writes the first names to text[room]. */
+/* Writes the first column names to text[room]. */
 static const char *list_names(const struct finding *f, char *text, size_t room) {
     size_t used = 0;
     text[0] = '\0';
@@ -193,7 +193,7 @@ static const char *list_names(const struct finding *f, char *text, size_t room) 
 
 /* ---- Names ---- */
 
-/* The header's field of a column; NULL: the column has no name. */
+/* Returns the header's field of a column; NULL: the column has no name. */
 static const struct text_field *name_of(const struct finding *f, uint32_t column) {
     return column >= f->offset && column - f->offset < f->named ? &f->names[column - f->offset] : NULL;
 }
@@ -232,7 +232,7 @@ static bool is_among(const struct text_field *field, const char *const names[]) 
     return false;
 }
 
-/* Whether it is a column of the training data. */
+/* Whether the field names a column of the training data. */
 static bool is_known_feature(const struct finding *f, const struct text_field *field) {
     const struct column_names *names = f->wish->like != NULL ? &f->wish->like->names : NULL;
     for (uint32_t n = 0; names != NULL && n < names->count; n++) {
@@ -243,7 +243,7 @@ static bool is_known_feature(const struct finding *f, const struct text_field *f
     return false;
 }
 
-/* Returns the name that --label-column gives; NULL: it gives none, or a place. */
+/* Returns the name that --label-column gives; NULL: it gives none, or a number. */
 static const char *wished_name(const struct finding *f) {
     const char *wish = f->wish->label_column;
     char *end = NULL;
@@ -253,7 +253,7 @@ static const char *wished_name(const struct finding *f) {
     return wish != NULL && (*wish == '\0' || *end != '\0') ? wish : NULL;
 }
 
-/* Returns the column of that name, or NO_COLUMN. */
+/* Returns the column with that name, or NO_COLUMN. */
 static int64_t find_name(const struct finding *f, const char *name) {
     for (uint32_t n = 0; n < f->named; n++) {
         if (is_called(&f->names[n], name)) {
@@ -263,7 +263,7 @@ static int64_t find_name(const struct finding *f, const char *name) {
     return NO_COLUMN;
 }
 
-/* Whether it is `y` beside `x`: coordinates. */
+/* Whether the field is `y` beside a column `x`, so that both are coordinates. */
 static bool is_coordinate(const struct finding *f, const struct text_field *field) {
     static const char *const x[] = {"x", NULL};
     static const char *const y[] = {"y", NULL};
@@ -274,7 +274,7 @@ static bool is_coordinate(const struct finding *f, const struct text_field *fiel
     return found;
 }
 
-/* Sets *column to the one with a name that labels have, or to NO_COLUMN. */
+/* Sets *column to the column with a typical label name, or to NO_COLUMN. */
 static int find_label_name(const struct finding *f, uint64_t header, int64_t *column) {
     const char *const *const lists[] = {sure_names, likely_names};
     *column = NO_COLUMN;
@@ -300,13 +300,13 @@ static int find_label_name(const struct finding *f, uint64_t header, int64_t *co
 
 /* ---- The header ---- */
 
-/* What the first line's fields are. */
+/* The kinds of fields in the first line. */
 struct first_line {
     struct text_field *fields;
     uint32_t count, numbers, words, empty, missing;
-    uint32_t word; /* the last one */
-    bool quoted;   /* all fields are */
-    bool numbered; /* its numbers are 0, 1, 2 ... or 1, 2, 3 ... in order */
+    uint32_t word; /* the last field that is a word */
+    bool quoted;   /* all fields are quoted */
+    bool numbered; /* the line's numbers are 0, 1, 2 ... or 1, 2, 3 ... in order */
 };
 
 static struct first_line look_at(const struct columns_line *line, enum text_separator separator) {
@@ -332,8 +332,8 @@ static struct first_line look_at(const struct columns_line *line, enum text_sepa
     return first;
 }
 
-/* Whether the line is the first one of tables that scikit-learn and TensorFlow ship, whose label is the last column:
- * the number of samples, that of features, and the classes' names. */
+/* Whether the line is a header of counts, as in tables that scikit-learn and TensorFlow provide: the number of
+ * samples, the number of features, and the names of the classes. The label is then the last column. */
 static bool is_counts(const struct first_line *first, uint32_t columns) {
     double counts[2] = {0};
     if (first->numbers != 2 || first->words < 2 || first->words + 2 != first->count) {
@@ -348,7 +348,7 @@ static bool is_counts(const struct first_line *first, uint32_t columns) {
     return counts[0] >= 1 && counts[1] == (double)columns - 1;
 }
 
-/* Whether the next line has numbers where the first has words, those of the label aside. */
+/* Whether the next line has numbers where the first line has words, except in the label. */
 static bool next_has_numbers(const struct first_line *first, const struct columns_line *next,
                              enum text_separator separator, int64_t label) {
     uint32_t count;
@@ -366,7 +366,7 @@ static bool next_has_numbers(const struct first_line *first, const struct column
     return numbers > 0 && others == 0;
 }
 
-/* Whether another line is numbered too: then that is no sign of a header. */
+/* Whether another line is numbered too, so that numbers don't show a header. */
 static bool others_numbered(const struct columns_line lines[], size_t count, enum text_separator separator) {
     bool found = false;
     for (size_t l = 1; l < count && l < SHOWN_NAMES && !found; l++) {
@@ -377,7 +377,8 @@ static bool others_numbered(const struct columns_line lines[], size_t count, enu
     return found;
 }
 
-/* Whether a first line without words is a header: of numbers that pandas gives columns without names, or quoted. */
+/* Whether a first line without words is a header: quoted numbers, or the numbers that pandas gives to columns
+ * without names. */
 static bool numbers_are_names(const struct first_line *first, const struct columns_line lines[], size_t count,
                               enum text_separator separator) {
     if (first->quoted && count > 1) {
@@ -394,7 +395,7 @@ static bool numbers_are_names(const struct first_line *first, const struct colum
            first->empty == (index ? 1U : 0U) && (index || !others_numbered(lines, count, separator));
 }
 
-/* Whether lines[0] names columns, and so is no sample. Returns 1 or 0; AML_EINPUT when it is neither. */
+/* Whether lines[0] is a header and not a sample. Returns 1 or 0; AML_EINPUT when it can't be either. */
 static int is_header(const struct finding *f, const struct first_line *first, const struct columns_line lines[],
                      size_t count) {
     enum text_separator separator = f->table->separator;
@@ -434,7 +435,7 @@ static int is_header(const struct finding *f, const struct first_line *first, co
                : 0;
 }
 
-/* Takes a comment before the first line, without its '#', for the header if it names the label and all columns. */
+/* Uses a comment before the first line, without its '#', as the header if it names the label and all columns. */
 static void take_comment(struct finding *f, const struct columns_line *comment, uint32_t columns) {
     struct columns_line line = *comment;
     int64_t label = NO_COLUMN;
@@ -457,7 +458,7 @@ static void take_comment(struct finding *f, const struct columns_line *comment, 
     }
 }
 
-/* Finds the header: f->names, and the lines behind it. */
+/* Finds the header: sets f->names, and the data lines after it. */
 static int find_header(struct finding *f, const struct columns_line lines[], size_t count,
                        const struct columns_line *comment) {
     struct first_line first = look_at(&lines[0], f->table->separator);
@@ -485,7 +486,7 @@ static int find_header(struct finding *f, const struct columns_line lines[], siz
 
 /* ---- The columns ---- */
 
-/* Whether the fields of a column differ in the first lines: numbers; or, with `names`, words and whole numbers. */
+/* Whether a column's fields differ in all first lines: numbers, or with `names` words and whole numbers. */
 static bool all_different(const struct finding *f, uint32_t column, bool names) {
     struct text_field fields[COLUMNS_LOOK_LINES];
     size_t count = f->count < COLUMNS_LOOK_LINES ? f->count : COLUMNS_LOOK_LINES;
@@ -507,7 +508,7 @@ static bool all_different(const struct finding *f, uint32_t column, bool names) 
     return count > 1 || names;
 }
 
-/* Sets how many columns there are; some beside those of the header's names. */
+/* Sets the number of columns, which may exceed the number of names in the header. */
 static void count_columns(struct finding *f, uint32_t first_fields) {
     struct columns *table = f->table;
     uint32_t data = f->count > 0 ? count_fields(&f->lines[0], table->separator) : 0;
@@ -516,7 +517,7 @@ static void count_columns(struct finding *f, uint32_t first_fields) {
         return;
     }
     if (data == f->named + 1 && (ends_empty(f, data) || all_different(f, 0, true))) {
-        table->count = data; /* a separator behind the last value; or R's names of rows */
+        table->count = data; /* one more than names: a separator after the last value, or R's row names */
         f->offset = ends_empty(f, data) ? 0 : 1;
     } else if (data + 1 == f->named && f->names[data].length == 0) {
         table->count = f->named = data;
@@ -543,7 +544,7 @@ static bool counts_lines(const struct finding *f, uint32_t column, const struct 
     return true;
 }
 
-/* Whether the column numbers the rows: by its name; by a name as `id` if its values differ. */
+/* Whether the column is a row index: by its name, or by a name such as `id` if its values differ. */
 static bool is_index(const struct finding *f, uint32_t column) {
     static const char *const ids[] = {"id", "rowid", "rownames", "rownumber", "sampleid", NULL};
     const struct text_field *name = name_of(f, column);
@@ -559,7 +560,7 @@ static bool is_index(const struct finding *f, uint32_t column) {
 
 /* ---- The label ---- */
 
-/* The columns that hold something. */
+/* Returns the number of columns that are not empty. */
 static uint32_t filled(const struct finding *f) {
     uint32_t count = 0;
     for (uint32_t c = 0; c < f->table->count; c++) {
@@ -568,7 +569,7 @@ static uint32_t filled(const struct finding *f) {
     return count;
 }
 
-/* The first column that holds something. */
+/* Returns the first column that is not empty. */
 static int64_t first_filled(const struct finding *f) {
     int64_t column = 0;
     while (column + 1 < (int64_t)f->table->count && f->table->roles[column] == COLUMN_LEFT_OUT) {
@@ -577,7 +578,7 @@ static int64_t first_filled(const struct finding *f) {
     return column;
 }
 
-/* The last column if it alone has words and the first has fractions, so that it alone can be the label. */
+/* Returns the last column if only it has words and the first has fractions, so that only it can be the label. */
 static int64_t last_word(const struct finding *f) {
     int64_t last = NO_COLUMN;
     for (uint32_t c = 0; c < f->table->count; c++) {
@@ -601,11 +602,11 @@ static int64_t last_word(const struct finding *f) {
     return fraction ? last : NO_COLUMN;
 }
 
-/* A column's numbers in the first lines. */
+/* The numbers of a column in the first lines. */
 struct numbers {
-    uint32_t different; /* 0: there are other fields too */
-    bool whole;         /* all are */
-    bool classes;       /* they look like classes: two of them or numbers without a gap, each several times */
+    uint32_t different; /* how many different ones; 0: the column also has other fields */
+    bool whole;         /* all numbers are whole */
+    bool classes;       /* the numbers look like classes: two values, or values without a gap, each several times */
 };
 
 static struct numbers look_at_numbers(const struct finding *f, uint32_t column) {
@@ -643,15 +644,15 @@ static struct numbers look_at_numbers(const struct finding *f, uint32_t column) 
     return numbers;
 }
 
-/* Whether the last column may be the label, by its numbers and those of the first one, which may be it, too, if they
- * are few. */
+/* Whether the last column may be the label, by its numbers and those of the first column. If these are few, the
+ * first column may be the label too. */
 static bool may_be_last(const struct numbers *begin, const struct numbers *end) {
     return begin->different > FEW_CLASSES ? end->whole && end->different >= 2 && end->different <= FEW_CLASSES
                                           : begin->different > 0 && end->classes;
 }
 
-/* Sets *column to the last one that holds something, if its few whole numbers look like classes and those of the first
- * one, which has no name, are not whole. Refuses if both may be classes. */
+/* Sets *column to the last column that is not empty, if its few whole numbers look like classes and the first
+ * column, which has no name, has fractions. Rejects the table if both may be classes. */
 static int last_number(const struct finding *f, int64_t *column) {
     int64_t first = first_filled(f);
     int64_t last = (int64_t)f->table->count - 1;
@@ -668,7 +669,7 @@ static int last_number(const struct finding *f, int64_t *column) {
         return 0;
     }
     if (!begin.whole && f->names != NULL) {
-        return 0; /* a quantity that has a name may be what is to be learned, which is refused later */
+        return 0; /* a named quantity may be what the user wants to learn, which is rejected later */
     }
     if (begin.whole && f->count >= MANY_LINES) {
         return refuse(f, f->table->first,
@@ -680,7 +681,7 @@ static int last_number(const struct finding *f, int64_t *column) {
     return 0;
 }
 
-/* Takes the column that --label-column names. */
+/* Takes the label column that --label-column names. */
 static int wished_label(const struct finding *f, uint64_t header) {
     const char *wish = f->wish->label_column;
     struct columns *table = f->table;
@@ -706,14 +707,14 @@ static int wished_label(const struct finding *f, uint64_t header) {
     return 0;
 }
 
-/* Takes the label that the header names; NO_COLUMN: none. */
+/* Takes the label column by the header's names; NO_COLUMN: none. */
 static int named_label(const struct finding *f, uint64_t header) {
     const struct columns *like = f->wish->like;
     f->table->label = like != NULL && like->names.label != NULL ? find_name(f, like->names.label) : NO_COLUMN;
     return f->table->label != NO_COLUMN ? 0 : find_label_name(f, header, &f->table->label);
 }
 
-/* Takes a label by its place, or none. */
+/* Chooses the label by its place, or none. */
 static int placed_label(const struct finding *f, uint64_t header) {
     struct columns *table = f->table;
     const struct columns_wish *wish = f->wish;
@@ -736,7 +737,7 @@ static int placed_label(const struct finding *f, uint64_t header) {
     return result;
 }
 
-/* Whether the features are to be found by the names of the training data. */
+/* Whether features are matched with the training data by name. */
 static bool by_names(const struct finding *f) {
     return f->names != NULL && f->wish->like != NULL && f->wish->like->names.count > 0;
 }
@@ -745,7 +746,7 @@ static int find_label(const struct finding *f, uint64_t header) {
     f->table->label = NO_COLUMN;
     const char *trained = f->wish->like != NULL ? f->wish->like->names.label : NULL;
     if (f->names != NULL && trained != NULL && find_name(f, trained) != NO_COLUMN) {
-        f->table->label = find_name(f, trained); /* a number in --label-column is a place in the training data */
+        f->table->label = find_name(f, trained); /* a number in --label-column refers to the training data */
         return 0;
     }
     if (f->wish->label_column != NULL) {
@@ -764,7 +765,7 @@ static int find_label(const struct finding *f, uint64_t header) {
 
 /* ---- Roles ---- */
 
-/* A column's name, to be sorted. */
+/* A column's name, for sorting. */
 struct named {
     char *name;
     uint32_t column;
@@ -777,7 +778,8 @@ static int named_order(const void *a, const void *b) {
     return order != 0 ? order : left->column < right->column ? -1 : left->column > right->column;
 }
 
-/* Returns the sorted names of all columns, [columns] from malloc. *twice: a name that two columns have, or NULL. */
+/* Returns the sorted names of all columns, [columns], which the caller frees. *twice: a name that two columns share,
+ * or NULL. */
 static struct named *sort_names(const struct finding *f, const char **twice) {
     uint32_t columns = f->table->count;
     struct named *sorted = memory_zeroed(columns, sizeof *sorted);
@@ -812,7 +814,7 @@ static const struct named *find_sorted(const struct named *sorted, uint32_t colu
     return low < columns && strcmp(sorted[low].name, name) == 0 ? &sorted[low] : NULL;
 }
 
-/* Says which columns are left out though they hold values that are none of the training data's. */
+/* Notes which columns with values are ignored, as the training data does not have them. */
 static void say_others(const struct finding *f) {
     uint32_t others = 0;
     uint32_t first = 0;
@@ -833,7 +835,7 @@ static void say_others(const struct finding *f) {
     }
 }
 
-/* Gives each feature of the training data the column with its name. */
+/* Assigns to each feature of the training data the column with its name. */
 static int match_names(struct finding *f, uint64_t header) {
     struct columns *table = f->table;
     const struct column_names *wanted = &f->wish->like->names;
@@ -872,7 +874,7 @@ static int match_names(struct finding *f, uint64_t header) {
     return result;
 }
 
-/* Numbers the features as they stand. */
+/* Numbers the features in the order of their columns. */
 static void number_features(struct columns *table) {
     uint32_t features = 0;
     for (uint32_t c = 0; c < table->count; c++) {
@@ -883,7 +885,7 @@ static void number_features(struct columns *table) {
     table->features = features;
 }
 
-/* Keeps the header's names, unless one is there twice. */
+/* Keeps the header's names, unless two are equal. */
 static void keep_names(struct finding *f) {
     struct columns *table = f->table;
     const char *twice;
@@ -901,13 +903,13 @@ static void keep_names(struct finding *f) {
     free_names(sorted, table->count);
 }
 
-/* Whether the user or the training data has a use for a column of that name. */
+/* Whether the user or the training data needs a column of that name. */
 static bool is_needed(const struct finding *f, const struct text_field *name) {
     const char *wish = wished_name(f);
     return name != NULL && (is_known_feature(f, name) || (wish != NULL && is_called(name, wish)));
 }
 
-/* Sets the columns that are no features whatever else is: indexes, and a last one that is always empty. */
+/* Marks the columns that are never features: indexes, and an always empty last column. */
 static void leave_out(struct finding *f) {
     struct columns *table = f->table;
     table->roles = memory_zeroed((size_t)table->count + 1, sizeof *table->roles);
@@ -936,7 +938,7 @@ static void say_label(const struct finding *f) {
     }
 }
 
-/* Whether the columns are those of the training data, by their places. */
+/* Whether the columns equal those of the training data, by place. */
 static bool is_like(const struct finding *f) {
     const struct columns *like = f->wish->like;
     return like != NULL && like->roles != NULL && like->count == f->table->count && !by_names(f);
@@ -999,15 +1001,6 @@ int columns_find(const struct columns_wish *wish, const struct columns_line line
         columns_close(table);
     }
     return result;
-}
-
-void column_names_copy(struct column_names *to, const struct column_names *from) {
-    *to = (struct column_names){.count = from->count};
-    to->label = from->label != NULL ? memory_string(from->label) : NULL;
-    to->features = from->count > 0 ? memory_zeroed(from->count, sizeof *to->features) : NULL;
-    for (uint32_t n = 0; n < from->count; n++) {
-        to->features[n] = memory_string(from->features[n]);
-    }
 }
 
 void column_names_close(struct column_names *names) {

@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-enum { DIGITS = 8 /* of a category */ };
+enum { DIGITS = 8 /* digits of a category */ };
 
 /* ---- Names ---- */
 
@@ -50,8 +50,8 @@ static int wrong_count(uint32_t expected, bool more, uint32_t count, struct erro
                      more ? "more than " : "", count);
 }
 
-/* Splits a line with quotes or blanks by the rules of text_fields.h, in place. Returns how many fields there are, or
- * CRITEO_COLUMNS_MAX + 1 when there are more; -1 for bad quotes, which *bad is set to. */
+/* Splits a line with quotes or blanks by the rules of text_fields.h, in place. Returns the number of fields, or
+ * CRITEO_COLUMNS_MAX + 1 when there are more. For bad quotes returns -1 and sets *bad to the field. */
 static int split_slowly(char *line, size_t length, char separator, struct criteo_text *fields, struct text_field *bad) {
     enum text_separator kind = separator == ',' ? TEXT_COMMA : TEXT_TAB;
     struct text_field field = {.next = line};
@@ -71,15 +71,15 @@ static int split_slowly(char *line, size_t length, char separator, struct criteo
     return count;
 }
 
-/* The fields of a line that is being split. */
+/* The state while a line is split. */
 struct splitting {
     const char *line;
     struct criteo_text *fields; /* [CRITEO_COLUMNS_MAX] */
     int count;
-    size_t begin; /* of the field that has not ended yet */
+    size_t begin; /* where the field that has not ended yet begins */
 };
 
-/* Ends the present field at `at`, the place of a separator or the line's end. */
+/* Ends the present field at `at`, the place of a separator or of the line's end. */
 static inline void end_field(struct splitting *s, size_t at) {
     if (s->count < CRITEO_COLUMNS_MAX) {
         s->fields[s->count] = (struct criteo_text){.text = s->line + s->begin, .length = (uint32_t)(at - s->begin)};
@@ -89,8 +89,8 @@ static inline void end_field(struct splitting *s, size_t at) {
 }
 
 #if defined(__SSE2__)
-/* Ends fields at the separators of bytes[16], which are the line's from `at` on. Returns false when a quote or a blank
- * is among them. */
+/* Ends fields at the separators in bytes[16], which are the line's bytes from `at` on. Returns false when they
+ * contain a quote or a blank. */
 static inline bool split_block(struct splitting *s, const char *bytes, size_t at, char separator, char blank) {
     __m128i block = _mm_loadu_si128((const __m128i *)(const void *)bytes);
     __m128i special =
@@ -104,7 +104,8 @@ static inline bool split_block(struct splitting *s, const char *bytes, size_t at
 }
 #endif
 
-/* Splits a line without quotes and blanks. Returns as split_slowly does, or -1 when the line has one of them. */
+/* Splits a line without quotes and blanks. Returns like split_slowly, or -1 when the line contains a quote or a
+ * blank. */
 static inline int split_plainly(const char *line, size_t length, char separator, struct criteo_text *fields) {
     struct splitting s = {.line = line, .fields = fields};
     char blank = separator == ',' ? '\t' : ' ';
@@ -149,7 +150,7 @@ static inline int split(const char *line, size_t length, char separator, char *c
 
 /* ---- The first line ---- */
 
-/* Sets the columns by a header, or reports what is missing or unknown in it. */
+/* Sets the columns from a header, or reports what is missing or unknown in it. */
 static int take_header(struct criteo_columns *columns, const struct criteo_text *names, struct error *error) {
     bool there[CRITEO_FIELDS] = {false};
     uint32_t fields = 0;
@@ -178,7 +179,7 @@ static int take_header(struct criteo_columns *columns, const struct criteo_text 
                            fields);
 }
 
-/* Returns whether the fields begin as a header does. */
+/* Returns whether the fields begin like a header. */
 static bool begins_header(const struct criteo_text *fields, int count) {
     for (int f = 0; f < count && f < 2; f++) {
         if (is_word(&fields[f], "id") || is_word(&fields[f], "label") ||

@@ -1,12 +1,12 @@
-/* device.h on NVIDIA's GPUs (apps/nn/cuda.h). Both products of a step in cuBLAS, the softmax is apps/nn's, the momentum
- * in cuda_kernels.cu. For samples X (n x d), weights W (d x K), logits and then errors Z (n x K):
+/* device.h on NVIDIA GPUs (apps/nn/cuda.h). cuBLAS computes both products of a step, a kernel of apps/nn the softmax,
+ * and cuda_kernels.cu the momentum. For samples X (n x d), weights W (d x K), logits and then errors Z (n x K):
  *     Z = X W
  *     W = beta W - r X^T Z
  *     b = b - r times the sum of Z's rows
  *
- * Two streams: the device's own copies weights in, multiplies and copies weights out; `copy` fills one of two slots
- * with samples that are not kept, while the device works on the other slot. Each clock begins with a copy of all
- * weights: to find only the rows that other nodes have changed, the CPU would read as much as it copies. */
+ * There are two streams. The device's own copies weights in, multiplies, and copies weights out. The stream `copy`
+ * fills one of two slots with samples that are not kept, while the device works on the other slot. Each clock begins
+ * with a copy of all weights: to find the rows that other nodes have changed, the CPU would have to read as much. */
 #include "apps/mlr/device.h"
 
 #include "apps/mlr/cuda_kernels.h"
@@ -16,11 +16,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The largest part of the free memory that training samples are kept in. The rest is for logits, test samples, cuBLAS
- * and other processes. */
+/* The largest part of the free memory in which training samples are kept. The rest is for logits, test samples,
+ * cuBLAS and other processes. */
 static const double KEPT_PART = 0.75;
 
-/* Samples of a step that are not kept. */
+/* Samples of a step that are not kept on the device. */
 struct slot {
     float *samples; /* on the device */
     size_t room;    /* floats */
@@ -31,22 +31,22 @@ struct mlr_device {
     struct nn_cuda cuda;
     cudaStream_t copy;
     uint32_t features, classes;
-    size_t stride;   /* floats, of weights, velocity and logits */
+    size_t stride;   /* floats; for weights, velocity and logits */
     float *weights;  /* [features + 1][stride] */
-    float *velocity; /* likewise; NULL without momentum */
-    float *before;   /* likewise, the weights before a step in slices; NULL: not needed yet */
+    float *velocity; /* [features + 1][stride]; NULL without momentum */
+    float *before;   /* [features + 1][stride], the weights before a step in slices; NULL: not needed yet */
     float *logits;   /* [room][stride] */
     size_t room;
     struct nn_kernel_sums *sums;                     /* [NN_KERNEL_SUMS] */
     struct nn_kernel_sums sums_here[NN_KERNEL_SUMS]; /* the host's copy, made in mlr_device_end */
     struct slot slots[2];
     unsigned next_slot;
-    const float *items; /* the training samples on the host, of which `kept` is a copy */
-    float *kept;        /* [item_floats] on the device; NULL: not kept */
+    const float *items; /* the training samples on the host */
+    float *kept;        /* [item_floats], a copy of `items` on the device; NULL: not kept */
     size_t item_floats;
 };
 
-/* *memory is NULL after an error. */
+/* Allocates memory on the device. *memory is NULL after an error. */
 static int allocate(float **memory, size_t floats, const char *what, struct error *error) {
     void *bytes;
     int result = nn_cuda_allocate(&bytes, floats * sizeof(float), what, error);
@@ -103,7 +103,7 @@ int mlr_device_open(struct mlr_device **device, const struct mlr_weights *weight
     return 0;
 }
 
-/* Also closes a device that is open in part or has failed. Ignores errors. */
+/* Also closes a device that is only partly open or has failed. Ignores errors. */
 void mlr_device_close(struct mlr_device *device) {
     if (device == NULL) {
         return;
@@ -159,7 +159,7 @@ int mlr_device_items(struct mlr_device *device, const float *items, size_t count
     return 0;
 }
 
-/* Returns the samples' place among the kept ones, or NULL. */
+/* Returns the samples' place among the kept samples, or NULL. */
 static const float *find_kept(const struct mlr_device *device, const struct mlr_dense *samples) {
     uintptr_t first = (uintptr_t)device->items;
     uintptr_t wanted = (uintptr_t)samples->samples;
@@ -170,7 +170,7 @@ static const float *find_kept(const struct mlr_device *device, const struct mlr_
     return device->kept + (wanted - first) / sizeof(float);
 }
 
-/* Queues a copy of the samples into the next slot; `compute` waits for it. */
+/* Queues a copy of the samples into the next slot. The device's own stream waits for the copy. */
 static int fill_slot(struct mlr_device *device, const struct mlr_dense *samples, struct slot **filled,
                      struct error *error) {
     struct slot *slot = &device->slots[device->next_slot];
@@ -215,7 +215,7 @@ int mlr_device_begin(struct mlr_device *device, const struct mlr_weights *weight
                           device->cuda.stream, error);
 }
 
-/* Keeps the weights from before a step in slices. */
+/* Saves the weights as they were before a step in slices. */
 static int keep_weights(struct mlr_device *device, struct error *error) {
     size_t floats = table_floats(device);
     if (device->before == NULL) {
@@ -226,7 +226,7 @@ static int keep_weights(struct mlr_device *device, struct error *error) {
     return 0;
 }
 
-/* From samples x[count], on the device, and weights to errors. */
+/* Computes errors from the samples x[count], which are on the device, and the weights. */
 static int forward(struct mlr_device *device, const float *weights, const float *x, size_t count, struct error *error) {
     size_t features = device->features;
     const struct nn_cuda_product product = {.m = count,
@@ -249,7 +249,7 @@ static int forward(struct mlr_device *device, const float *weights, const float 
     return 0;
 }
 
-/* to = keep * to + scale * the gradient; of the biases, keep_bias. */
+/* to = keep * to + scale * gradient; for the biases, keep_bias replaces keep. */
 struct addition {
     float *to;
     float scale, keep, keep_bias;
@@ -278,8 +278,8 @@ static int add_gradient(struct mlr_device *device, const float *x, size_t count,
     return nn_cuda_sum_rows(&device->cuda, &sum, error);
 }
 
-/* From errors to new weights. A later slice adds its gradient to the velocity and to the weights, which the first slice
- * has moved by the velocity already. */
+/* Computes new weights from errors. A later slice adds its gradient to the velocity, and also to the weights, as the
+ * first slice has already moved them by the velocity. */
 static int backward(struct mlr_device *device, const float *x, size_t count, const struct mlr_step *step,
                     struct error *error) {
     if (device->velocity == NULL || step->slice > 0) {

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime.h>
 
-enum { THREADS = 128, ROWS_MAX = 1024 /* blocks that share the rows of a table */ };
+enum { THREADS = 128, ROWS_MAX = 1024 /* blocks that divide the rows of a table */ };
 
 __global__ static void momentum_kernel(float *weights, float *velocity, size_t stride, uint32_t bias, uint32_t classes,
                                        float decay) {

@@ -1,4 +1,4 @@
-/* What mlr's dense steps on a GPU have beside apps/nn's kernels (apps/nn/cuda_kernels.h): momentum. */
+/* The kernels that mlr's dense steps need in addition to apps/nn's (apps/nn/cuda_kernels.h): momentum. */
 #ifndef APPS_MLR_CUDA_KERNELS_H
 #define APPS_MLR_CUDA_KERNELS_H
 
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* Ends a step with momentum, for rows 0..bias of both: v += decay w (not in row `bias`); w -= v. Pointers are the
- * device's. Queued on `stream`; returns the error of the launch. */
+/* Ends a step with momentum, for rows 0..bias of both tables: v += decay w (not in row `bias`); w -= v. Pointers are
+ * to device memory. Queued on `stream`; returns the error of the launch. */
 cudaError_t mlr_cuda_momentum(cudaStream_t stream, float *weights, float *velocity, size_t stride, uint32_t bias,
                               uint32_t classes, float decay);
 

@@ -1,5 +1,5 @@
 /* The dense part of kernel.h: matrix products in OpenBLAS, row by row. A step's products write directly into the
- * parameter server's cached rows, whose stride is the leading dimension. */
+ * cached rows of the parameter server, whose stride is the leading dimension. */
 #include "apps/mlr/kernel.h"
 
 #include <cblas.h>
@@ -24,8 +24,8 @@ void mlr_dense_logits(const struct mlr_weights *weights, const struct mlr_dense 
                 weights->rows, (blasint)weights->stride, 1, logits + first * classes, (blasint)classes);
 }
 
-/* A later slice adds its gradient to the velocity and to the weights, which the first slice has moved by the velocity
- * already: a step of its own for each of the two, without decay. */
+/* Returns the step of a later slice, without decay. A later slice adds its gradient to the velocity and, by this
+ * step, to the weights, which the first slice has already moved by the velocity. */
 static struct mlr_step later_step(const struct mlr_step *step, struct mlr_weights *weights) {
     struct mlr_step later = {.scale = step->scale};
     if (weights != NULL) {

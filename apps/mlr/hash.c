@@ -29,7 +29,7 @@ static bool crosses_ascend(const struct mlr_hash *hash) {
     return true;
 }
 
-/* Takes "C1xC2", length bytes. Returns false when the text is something else. */
+/* Parses "C1xC2" of `length` bytes. Returns false for any other text. */
 static bool take_cross(const char *text, size_t length, struct mlr_hash_cross *cross) {
     const char *x = memchr(text, 'x', length);
     int first = x != NULL ? criteo_field(text, (size_t)(x - text)) : -1;
@@ -76,7 +76,7 @@ static inline uint64_t load64(const char *text) {
     return get64((const unsigned char *)text);
 }
 
-/* Hashes text[length] of a field. Words are little-endian on every machine. */
+/* Hashes the text of a field. Words are little-endian on every machine. */
 static inline uint64_t hash_category(uint64_t field, const char *text, uint32_t length) {
     uint64_t first = 0;
     uint64_t last = 0;
@@ -99,12 +99,12 @@ static inline uint64_t hash_category(uint64_t field, const char *text, uint32_t 
     return hash_pair(hash_pair(first ^ field, last + length), field);
 }
 
-/* Returns the octave of a whole number: 0 of 0, 1 of 1, 2 of 2 and 3, 3 of 4..7 ... */
+/* Returns the octave of a whole number: 0 for 0, 1 for 1, 2 for 2 and 3, 3 for 4..7 ... */
 static inline uint64_t octave_of(uint64_t magnitude) {
     return magnitude == 0 ? 0 : 64 - (uint64_t)__builtin_clzll(magnitude);
 }
 
-/* Sets *octave for a number that is not written as a few digits: with a point, an exponent, or more digits. */
+/* Sets *octave for a number not written as a few digits: one with a point, an exponent, or more digits. */
 static int take_other_number(const struct criteo_text *field, unsigned number, uint64_t *octave, bool *negative,
                              struct error *error) {
     char text[TEXT_MAX];
@@ -126,7 +126,7 @@ static int take_other_number(const struct criteo_text *field, unsigned number, u
     return 0;
 }
 
-/* Sets *hash for an integer field that is not missing. */
+/* Sets *hash for an integer field that is present. */
 static inline int hash_integer(unsigned number, uint64_t seed, const struct criteo_text *field, uint64_t *hash,
                                struct error *error) {
     const char *p = field->text;

@@ -107,10 +107,10 @@ void mlr_sparse_l2(const struct mlr_weights *weights, const struct mlr_weights *
 #define MLR_BODY static inline __attribute__((always_inline))
 
 /* exp(x) for x <= 0, to about 2 units in the last place; 0 below the smallest normal number. x = n log 2 + r with
- * |r| <= log(2) / 2; the polynomial is the Taylor series of exp(r); 2^n goes into the exponent's bits. */
+ * |r| <= log(2) / 2; A polynomial, the Taylor series, gives exp(r); 2^n is added to the exponent's bits. */
 MLR_BODY float exp_body(float x) {
     const float round = 12582912.0F;         /* 1.5 * 2^23: adding it leaves a whole number in the low bits */
-    float clipped = x < -87.0F ? -87.0F : x; /* what is not a number stays so */
+    float clipped = x < -87.0F ? -87.0F : x; /* NaN stays NaN */
     float shifted = clipped * 1.44269504F + round;
     float n = shifted - round;
     float r = clipped - n * 0.693359375F;
@@ -125,21 +125,21 @@ MLR_BODY float exp_body(float x) {
     p = p * r + 1.0F;
     uint32_t bits;
     memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 127U) << 23; /* what 1.5 * 2^23 left in the higher bits is shifted out */
+    bits = (bits + 127U) << 23; /* shifts out the higher bits of 1.5 * 2^23 */
     float power;
     memcpy(&power, &bits, sizeof power);
     return x < -87.0F ? 0 : p * power;
 }
 
-/* Subtracts the largest logit from a sample's. Counts the sample as correct if its label has the largest logit, and is
- * the first of equals. Returns the label's logit less the largest. */
+/* Subtracts the largest logit from a sample's logits. Counts the sample as correct if its label is the first class
+ * with the largest logit. Returns the label's logit minus the largest. */
 MLR_BODY double center_body(float *z, uint32_t label, uint32_t classes, struct mlr_loss *loss) {
     float largest = z[0];
     for (uint32_t k = 1; k < classes; k++) {
         largest = z[k] > largest ? z[k] : largest;
     }
     float of_label = z[label];
-    bool earlier = false; /* a class before the label is as likely */
+    bool earlier = false; /* a class before the label has the same logit */
     for (uint32_t k = 0; k < label && of_label == largest; k++) {
         earlier = earlier || z[k] == largest;
     }
@@ -150,11 +150,11 @@ MLR_BODY double center_body(float *z, uint32_t label, uint32_t classes, struct m
     return (double)of_label - (double)largest;
 }
 
-/* The exponentials of some samples' logits are computed in one loop, as few classes leave vectors half empty. */
+/* Computes the exponentials of several samples' logits in one loop, as few classes would leave vectors half empty. */
 MLR_BODY void softmax_body(float *logits, const uint32_t *labels, size_t count, uint32_t classes,
                            struct mlr_loss *loss) {
     enum { TOGETHER = 64 };
-    double of_label[TOGETHER]; /* less the largest */
+    double of_label[TOGETHER]; /* the label's logits minus the largest */
     for (size_t first = 0; first < count; first += TOGETHER) {
         size_t samples = count - first < TOGETHER ? count - first : TOGETHER;
         float *block = logits + first * classes;
@@ -166,7 +166,7 @@ MLR_BODY void softmax_body(float *logits, const uint32_t *labels, size_t count, 
         }
         for (size_t s = 0; s < samples; s++) {
             float *z = block + s * classes;
-            double sum = 0; /* in the order of the classes: the same on all processors */
+            double sum = 0; /* in the order of the classes, so that all processors get the same */
             for (uint32_t k = 0; k < classes; k++) {
                 sum += (double)z[k];
             }
@@ -180,8 +180,8 @@ MLR_BODY void softmax_body(float *logits, const uint32_t *labels, size_t count, 
     }
 }
 
-/* Computes a sample's logits, four rows at a time: z is read and written once for them. `classes` and `ones`, whether
- * all values are 1, are constants where that is worth code of its own. */
+/* Computes a sample's logits, four rows at a time, so that z is read and written once for four rows. `classes` and
+ * `ones` (all values are 1) are constants where specialized code pays. */
 MLR_BODY void sample_logits(const struct mlr_weights *weights, const struct mlr_sparse *x, uint32_t classes, bool ones,
                             float *restrict z) {
     size_t stride = weights->stride;
@@ -223,7 +223,7 @@ MLR_BODY void sparse_logits_body(const struct mlr_weights *weights, const struct
     }
 }
 
-/* Takes the step of a sample with errors e for its features in `part`. Of one part all features are in it. */
+/* Takes the step of a sample with errors e, for its features in `part`. With one part, that is all features. */
 MLR_BODY void sample_update(const struct mlr_weights *weights, const struct mlr_sparse *x, const float *restrict e,
                             uint32_t classes, const struct mlr_step *step, unsigned part, unsigned parts,
                             unsigned char *restrict touched) {

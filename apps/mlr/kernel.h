@@ -5,7 +5,7 @@
  * x has the logits z = x W + b, the probabilities p_k = exp(z_k) / sum_j exp(z_j), and with the label y the loss
  * -log p_y. The gradient of the loss by z is the error e = p - onehot(y); by W it is x^T e, by b it is e.
  *
- * A step with rate r over samples of which n would make the average:  W -= r/n sum x^T e + decay W,  b -= r/n sum e. */
+ * A step with rate r, where n is the number of samples in the mean:  W -= r/n sum x^T e + decay W,  b -= r/n sum e. */
 #ifndef APPS_MLR_KERNEL_H
 #define APPS_MLR_KERNEL_H
 
@@ -25,33 +25,33 @@ struct mlr_weights {
 
 struct mlr_loss {
     double loss;      /* the sum over samples */
-    uint64_t correct; /* samples whose label has the largest logit, of equal logits the first */
+    uint64_t correct; /* samples whose label has the largest logit (of equal logits, the first) */
 };
 
-/* A sparse sample: x has values[i] at feature features[i], and zeros elsewhere. No feature twice. */
+/* A sparse sample: x has values[i] at feature features[i], and zeros elsewhere. Features are all different. */
 struct mlr_sparse {
     const uint32_t *features; /* [count] */
     const float *values;      /* [count]; NULL: all are 1 */
     uint32_t count;
 };
 
-/* What a sparse step does to a feature, or to the biases, which have no decay. */
+/* The factors of a sparse step for one feature, or for the biases, which have no decay. */
 struct mlr_pace {
-    float decay; /* each sample with the feature takes step.decay times this from its weights, at most all */
+    float decay; /* each sample with the feature shrinks its weights by step.decay times this, at most to 0 */
     float rate;  /* the gradient's factor */
 };
 
-/* The parameters of a step, or of a dense step's slice. All slices of a step have their errors by the weights before
- * it; the first one takes the momentum too, and only it has a decay. */
+/* The parameters of a step, or of a slice of a dense step. All slices of a step compute their errors from the
+ * weights before the step. Only the first slice applies momentum and decay. */
 struct mlr_step {
     float scale;                  /* r/n */
     float decay;                  /* dense: the part that L2 takes from all weights except the biases, 0..1 */
-    const struct mlr_pace *paces; /* sparse: of each row */
-    float l2;                     /* sparse, of gradients for an optimizer: see mlr_sparse_l2; 0: none */
+    const struct mlr_pace *paces; /* sparse: for each row */
+    float l2;                     /* sparse, when gradients go to an optimizer: see mlr_sparse_l2; 0: none */
     float momentum;               /* dense, with `velocity` */
-    float *velocity; /* dense: NULL, or shaped as the weights: v = momentum v + r/n sum x^T e + decay w;  w -= v */
+    float *velocity; /* dense: NULL, or shaped like the weights: v = momentum v + r/n sum x^T e + decay w;  w -= v */
     unsigned slice;  /* dense: the slice's number, from 0 */
-    bool sliced;     /* the step has several slices: a device keeps the weights before the first one */
+    bool sliced;     /* the step has several slices: a device saves the weights before the first one */
 };
 
 /* One implementation of the loops that are not matrix products.
@@ -60,9 +60,9 @@ struct mlr_step {
  *
  * sparse_logits: computes logits[count][classes] of samples[count].
  *
- * sparse_update: takes the step for the features of `part` of `parts`, and sets touched[f] for the rows that it
- * changes. errors[count][classes] are those of the samples. Only one part changes a row. Blocks of MLR_PART_ROWS
- * neighbouring rows are in one part, so that parts share few cache lines. */
+ * sparse_update: takes the step for the features of `part` of `parts`, and sets touched[f] for the changed rows.
+ * errors[count][classes] are those of the samples. Only one part changes a row. Blocks of MLR_PART_ROWS neighbouring
+ * rows are in one part, so that parts share few cache lines. */
 struct mlr_kernel {
     const char *name;
     void (*softmax)(float *logits, const uint32_t *labels, size_t count, uint32_t classes, struct mlr_loss *loss);
@@ -75,17 +75,18 @@ struct mlr_kernel {
 
 enum { MLR_PART_ROWS = 8 };
 
-/* Adds the gradient of L2 to `sums`, which is shaped as `weights`: each sample adds step->l2 times the feature's
+/* Adds the gradient of L2 to `sums`, which is shaped like `weights`. Each sample adds step->l2 times the feature's
  * paces[].decay times its weights, for its features in `part` of `parts`. */
 void mlr_sparse_l2(const struct mlr_weights *weights, const struct mlr_weights *sums, const struct mlr_sparse *samples,
                    size_t count, const struct mlr_step *step, unsigned part, unsigned parts);
 
 /* Fills `kernels` with the implementations that this processor can run, the fastest last. Returns their number. */
 size_t mlr_kernel_list(struct mlr_kernel kernels[MLR_KERNELS_MAX]);
-/* Returns the fastest. */
+/* Returns the fastest implementation. */
 struct mlr_kernel mlr_kernel_choose(void);
 
-/* Dense samples: sample s is samples + s * stride, `features` floats; the biases are row `features` of the weights. */
+/* Dense samples: sample s is `features` floats at samples + s * stride. The biases are row `features` of the
+ * weights. */
 struct mlr_dense {
     const float *samples;
     size_t stride; /* floats */
@@ -93,15 +94,15 @@ struct mlr_dense {
     uint32_t features; /* d */
 };
 
-/* Has OpenBLAS run each call in the caller's thread, as we have threads of our own. */
+/* Makes OpenBLAS run each call in the caller's thread, as the app has threads of its own. */
 void mlr_dense_begin(void);
 /* Computes the logits of the samples first..end-1 into rows first..end-1 of logits[count][classes]. */
 void mlr_dense_logits(const struct mlr_weights *weights, const struct mlr_dense *dense, size_t first, size_t end,
                       float *logits);
-/* Takes the step of all samples for the weights of the features first..end-1. errors[count][classes]. */
+/* Takes the step over all samples, for the weights of the features first..end-1. errors[count][classes]. */
 void mlr_dense_update(const struct mlr_weights *weights, const struct mlr_dense *dense, const float *errors,
                       const struct mlr_step *step, uint32_t first, uint32_t end);
-/* Takes the step of all samples for the biases. */
+/* Takes the step over all samples, for the biases. */
 void mlr_bias_update(const struct mlr_weights *weights, const float *errors, size_t count, const struct mlr_step *step);
 
 #endif

@@ -10,14 +10,14 @@
 #include <string.h>
 
 enum {
-    DIGITS_MAX = 320,     /* of a whole number, with a 0 */
-    MISSING_MAX = 12,     /* bytes of the words for a missing label */
-    FEW_LABELS = 20,      /* so many may be anything */
-    REPEATED_NUMBERS = 3, /* numbers that are classes occur so often in the mean, at least ... */
-    REPEATED_WORDS = 2,   /* ... and words so often */
+    DIGITS_MAX = 320,     /* digits of a whole number, with a final 0 */
+    MISSING_MAX = 12,     /* bytes of the longest word for a missing label */
+    FEW_LABELS = 20,      /* up to this many labels can always be classes */
+    REPEATED_NUMBERS = 3, /* least mean count of a number that is a class */
+    REPEATED_WORDS = 2,   /* least mean count of a word that is a class */
 };
 
-static const double EXACT_INTEGER_MAX = 9007199254740992.0; /* 2^53: doubles hold whole numbers below exactly */
+static const double EXACT_INTEGER_MAX = 9007199254740992.0; /* 2^53: doubles hold whole numbers up to here */
 
 bool mlr_label_make(struct mlr_label *label, const char *text, size_t length) {
     if (length == 0 || length > MLR_LABEL_MAX) {
@@ -38,12 +38,12 @@ bool mlr_label_make(struct mlr_label *label, const char *text, size_t length) {
     return true;
 }
 
-/* Whether it is a number too large for a double, which is as good as inf. */
+/* Whether the label is a number too large for a double, which is treated like inf. */
 static bool is_too_large(const char *text, size_t length) {
     char copy[MLR_LABEL_MAX + 1];
     double value;
     if (length > MLR_LABEL_MAX || (memchr(text, 'e', length) == NULL && memchr(text, 'E', length) == NULL)) {
-        return false; /* a label without an exponent is small enough */
+        return false; /* a label without an exponent can't be so large */
     }
     memcpy(copy, text, length);
     copy[length] = '\0';
@@ -59,7 +59,7 @@ bool mlr_label_is_missing(const char *text, size_t length) {
         text++;
         length--;
         if (length == 0) {
-            return false; /* "+" and "-" are classes */
+            return false; /* "+" and "-" are labels */
         }
     }
     bool number = length > 0 && *text >= '0' && *text <= '9' && memchr(text, '#', length) == NULL; /* as most are */
@@ -74,7 +74,7 @@ bool mlr_label_is_missing(const char *text, size_t length) {
     for (size_t w = 0; words[w] != NULL && !found; w++) {
         found = strcmp(lower, words[w]) == 0;
     }
-    found = found || strncmp(lower, "nan(", 4) == 0; /* as C prints some: nan(ind) */
+    found = found || strncmp(lower, "nan(", 4) == 0; /* as C prints NaN on some systems: nan(ind) */
     return found || is_too_large(text, length);
 }
 
@@ -82,8 +82,8 @@ static bool is_word(const struct mlr_label *label) {
     return isnan(label->number);
 }
 
-/* Sets `digits` to those of the whole number that the label is, without zeros in front: as they are written, so that
- * neighbours beyond 2^53 differ; but those of the double for a number with an exponent or a fraction. */
+/* Sets `digits` to the digits of a label that is a whole number, without leading zeros. These are the digits as
+ * written, so that neighbours beyond 2^53 differ. For a number with an exponent or a fraction they are the double's. */
 static void whole_digits(const struct mlr_label *label, char digits[DIGITS_MAX]) {
     const char *p = label->text + (*label->text == '-' || *label->text == '+');
     p += strspn(p, "0");
@@ -99,7 +99,7 @@ static void whole_digits(const struct mlr_label *label, char digits[DIGITS_MAX])
     }
 }
 
-/* Compares whole numbers that are one as doubles. */
+/* Compares whole numbers that are equal as doubles. */
 static int whole_order(const struct mlr_label *left, const struct mlr_label *right) {
     char digits[2][DIGITS_MAX];
     whole_digits(left, digits[0]);
@@ -121,7 +121,7 @@ static int label_order(const void *a, const void *b) {
     return left->number < right->number ? -1 : left->number > right->number;
 }
 
-/* Returns a map's key. A label whose key is taken has the next free key. */
+/* Returns the key in the map. A label whose key is taken gets the next free key. */
 static uint64_t label_hash(const struct mlr_label *label) {
     return is_word(label) ? hash_bytes((const unsigned char *)label->text, strlen(label->text), 0)
                           : hash_bytes((const unsigned char *)&label->number, sizeof label->number, 1);

@@ -1,11 +1,11 @@
 /* mlr: multinomial logistic regression by minibatch gradient descent, on AgileML. The table of weights has a row for
- * each feature and one for the biases, of one float for each class; the servers add up all workers' steps. Dense
- * samples are a matrix, and a step is two matrix products with the cached rows of the whole table. Sparse samples name
- * the rows of their features. The arithmetic is in kernel.c and dense.c, or on an accelerator (device.h); the readers
- * are in samples.c, the model's file in model.c, `mlr --predict` in predict.c.
+ * each feature and one for the biases, with one float for each class. The servers add up all workers' steps. Dense
+ * samples are a matrix, and a step is two matrix products with the cached rows of the replicated table. Sparse
+ * samples name the rows of their features. The arithmetic is in kernel.c and dense.c, or on an accelerator
+ * (device.h). The readers are in samples.c, the model's file in model.c, `mlr --predict` in predict.c.
  *
  * Steps and nodes: a step is over --batch samples *of all nodes together*. Each process computes its part, and the
- * servers' sum of all parts is the step. So the number of nodes changes the speed alone. See docs/mlr.md. */
+ * servers' sum of all parts is the step. So the number of nodes changes only the speed. See docs/mlr.md. */
 #include "agileml.h"
 #include "agileml/base/clock.h"
 #include "agileml/base/hash.h"
@@ -28,50 +28,53 @@
 #include <string.h>
 
 enum { WEIGHTS = 0 }; /* the table */
-/* Metrics. TEST_CONSTANT: the test loss of a model that knows the classes' shares of the training data alone. */
+/* Metrics. TEST_CONSTANT: the test loss of a model that knows only the classes' shares of the training data. */
 enum { LOSS = 0, TRAIN_ACCURACY, TEST_LOSS, TEST_ACCURACY, TEST_CONSTANT, SPEED };
 enum {
     CLOCKS_MAX = 1 << 20,
     EVALUATED_TOGETHER = 1024, /* test samples whose logits are in memory at once */
-    PART_FEATURES = 16         /* a thread's part of a dense table is a multiple of so many rows */
+    PART_FEATURES = 16         /* a thread's part of a dense table is a multiple of this many rows */
 };
 
-/* Dense products are faster from this part of values that are written in the file. */
+/* Dense products are faster if at least this part of the values is written in the file. */
 static const double DENSE_FROM = 0.25;
-/* --rate 0 of plain steps is this divided by the mean squared length of a sample, its bias included, where there is no
- * survey of the values (Criteo lines, images that are decoded in each iteration). The curvature of the loss is at most
- * half that length, and mostly far less: probabilities are near 0 or 1, and features differ from one another. */
+/* The numerator of the rate that --rate 0 chooses for plain steps without a survey of the values (Criteo lines,
+ * images decoded in each iteration). The denominator is the mean squared length of a sample, including its bias. The
+ * curvature of the loss is at most half that length, and mostly far less: probabilities are near 0 or 1, and
+ * features differ. */
 static const double RATE_OF_LENGTH = 40;
-/* With --rare 0.5 that rate is multiplied by this, as most steps are then longer than the rate. */
+/* With --rare 0.5 that rate is multiplied by this factor, as most steps are then longer than the rate. */
 static const double RATE_OF_RARE = 0.1;
-/* --rate 0 of Criteo lines with --rare, for each sample of a step: this divided by the mean squared length of a sample,
- * its bias included. With a limit on the steps of features that many samples have: in a step of samples that all have
- * a feature its weights move by at most this, divided likewise. */
+/* The numerators of the rates that --rate 0 chooses for Criteo lines with --rare. The denominator is the mean
+ * squared length of a sample, including its bias. RATE_OF_LINE gives the rate for each sample of a step.
+ * RATE_OF_COMMON limits the steps of common features: if all samples of a step have a feature, its weights move at
+ * most by that rate. */
 static const double RATE_OF_LINE = 0.048;
 static const double RATE_OF_COMMON = 4;
-/* --rate 0 of plain steps and of momentum is this divided by the largest eigenvalue of the samples' second moments,
- * twice the largest possible curvature. */
+/* The numerator of the rate that --rate 0 chooses for plain steps and momentum. The denominator is the largest
+ * eigenvalue of the samples' second moments, which is twice the largest possible curvature. */
 static const double RATE_OF_CURVATURE = 3;
-/* The same of momentum where the eigenvalue is not known. */
+/* The numerator for momentum when the eigenvalue is not known. */
 static const double RATE_OF_MOMENTUM = 0.03;
-/* --rate 0 of Adam, AdaGrad and FTRL, whose steps are about as long as the rate in each weight, is this divided by the
- * root of the mean squared length of a sample, its bias included. */
+/* The numerator of the rate that --rate 0 chooses for Adam, AdaGrad and FTRL, whose steps are about as long as the
+ * rate in each weight. The denominator is the root of the mean squared length of a sample, including its bias. */
 static const double RATE_OF_ADAPTIVE = 0.3;
-/* The mean square of a pixel's value by 1/255, where it is not known. */
+/* The mean square of a pixel's value scaled by 1/255, when it is not known. */
 static const double PIXEL_SQUARE = 0.2;
-/* --batch 0: this part of the samples, within limits. */
+/* --batch 0: the samples divided by BATCH_PART, within limits. */
 enum { BATCH_PART = 16, BATCH_MIN = 8, BATCH_MAX = 256 };
-/* The default of --iterations: at least so many, and so many clocks. */
+/* The default of --iterations is at least ITERATIONS_MIN, and enough for CLOCKS_MIN clocks. */
 enum { ITERATIONS_MIN = 10, CLOCKS_MIN = 2000, ITERATIONS_CRITEO = 20 };
-/* The same of Criteo lines with --rare: so many iterations that they take ENOUGH_RARE samples, but at most
- * ITERATIONS_RARE; of few lines more, until they take SAMPLES_MIN_RARE. */
+/* The default of --iterations for Criteo lines with --rare: until ENOUGH_RARE samples have been used, but at most
+ * ITERATIONS_RARE iterations. With few lines there are more iterations, until SAMPLES_MIN_RARE samples have been
+ * used. */
 enum { SAMPLES_MIN_RARE = 10000, ITERATIONS_RARE = 4, ENOUGH_RARE = 300000 };
-/* --batch 0 of these lines: the default iterations, up to ITERATIONS_RARE, take STEPS_RARE steps, if that needs no
- * larger steps than of BATCH_MAX_RARE samples. */
+/* --batch 0 for these lines: the default iterations, up to ITERATIONS_RARE, have STEPS_RARE steps, if that needs no
+ * steps of more than BATCH_MAX_RARE samples. */
 enum { STEPS_RARE = 64, BATCH_MAX_RARE = 8192 };
-/* Criteo lines that are drawn, the first ones, and what their sink returns then. */
+/* The number of first Criteo lines that are drawn, and the result with which their sink then ends the reading. */
 enum { DRAWN_CRITEO = 4000, DRAWN_ALL = 1 };
-/* --lambda -1 where no sample could be drawn to choose it. */
+/* --lambda -1 when no sample could be drawn to choose lambda. */
 static const double LAMBDA_DEFAULT = 1e-4;
 /* The default of --rare for hashed samples, most of whose features are rare. */
 static const double RARE_OF_CRITEO = 0.5;
@@ -83,7 +86,7 @@ struct thread_loss {
     _Alignas(64) struct mlr_loss loss;
 };
 
-/* The step under way. */
+/* The step in progress. */
 struct minibatch {
     size_t room; /* samples */
     float *logits;
@@ -91,10 +94,10 @@ struct minibatch {
     struct mlr_sparse *sparse;
     struct mlr_dense dense;
     size_t count;
-    uint64_t values;            /* the values that a pass over the samples multiplies */
+    uint64_t values;            /* the values that are multiplied in a pass over the samples */
     struct mlr_weights weights; /* to be changed: the weights, or with --optimizer the sums of gradients */
-    struct mlr_weights seen;    /* that errors are computed from: the weights; in slices a copy from before the step */
-    float *before;              /* that copy's rows; NULL: not needed yet */
+    struct mlr_weights seen;    /* the weights from which errors are computed; in slices a copy from before the step */
+    float *before;              /* rows of that copy; NULL: not needed yet */
     unsigned char *touched;
     struct mlr_step step;
 };
@@ -109,19 +112,19 @@ struct mlr_threads {
 /* The values of --layout. */
 enum layout { LAYOUT_AUTO, LAYOUT_DENSE, LAYOUT_SPARSE };
 
-/* The values of options with a choice, as the command line has them. */
+/* The values of options with a choice, as given on the command line. */
 struct mlr_names {
     const char *layout, *device, *optimizer;
 };
 
-/* What `configure` chooses where options leave it open. */
+/* Settings that `configure` chooses when options leave them open. */
 struct mlr_chosen {
     int64_t batch;
     double lambda;
-    struct tuning tuning; /* of samples with a survey of their values */
+    struct tuning tuning; /* for samples with a survey of their values */
     bool tuned;
-    bool constant; /* no model is better than the classes' shares: no steps are taken */
-    float *biases; /* [classes] at the start; NULL: zeros */
+    bool constant; /* no model is better than the classes' shares, so no steps are taken */
+    float *biases; /* [classes] start values; NULL: zeros */
     float *zeros;  /* see samples_input */
 };
 
@@ -138,21 +141,21 @@ struct mlr {
     struct mlr_names names;
     int64_t batch;
     double rate, decay, lag, lambda, momentum;
-    struct optimizer optimizer; /* --l1; `configure` sets the rest */
+    struct optimizer optimizer; /* `name` and l1 are options; `configure` sets the rest */
     struct mlr_hashing hashing;
     /* Set by mlr_configure. */
     struct mlr_chosen chosen;
     enum layout layout;
     enum nn_device device_choice;
     struct mlr_kernel kernel;
-    bool narrow; /* dense with few classes: narrow_kernel computes */
+    bool narrow; /* dense with few classes: narrow_kernel computes the steps */
     struct mlr_narrow narrow_kernel;
     bool with_device; /* dense, on an accelerator */
-    /* Set by mlr_begin for the node's present samples. */
+    /* Set by mlr_begin for the node's current samples. */
     double first_rate;      /* --rate, or the rate that --rate 0 chooses */
     double common_rate;     /* sparse: the largest first rate of a feature that all samples have; 0: no limit */
     struct mlr_pace *paces; /* sparse: [slots], see struct mlr_step */
-    /* Made by the first mlr_begin, for good. */
+    /* Made by the first mlr_begin, and then kept. */
     float *velocity;           /* with --momentum */
     struct mlr_device *device; /* NULL: the threads take the steps */
     struct mlr_threads threads;
@@ -161,8 +164,7 @@ struct mlr {
 
 /* ---- Options ---- */
 
-/* Returns which optimizer --optimizer names. `auto`: Adam, unless options are given that go with plain steps alone, or
- * the samples are hashed. */
+/* Returns the optimizer's name. `auto` means Adam, unless samples are hashed or other options require plain steps. */
 static const char *optimizer_name(const struct mlr *mlr, bool hashed) {
     bool plain = hashed || mlr->lag > 0 || mlr->hashing.rare > 0 || mlr->device_choice == NN_DEVICE_CUDA;
     return strcmp(mlr->names.optimizer, "auto") != 0 ? mlr->names.optimizer
@@ -186,13 +188,13 @@ static int take_choices(struct mlr *mlr, struct error *error) {
     return optimizer_choose(&mlr->optimizer, error);
 }
 
-/* Whether the servers make the steps, of the gradients that the processes send. */
+/* Whether the servers take the steps, with the gradients that the processes send. */
 static bool server_steps(const struct mlr *mlr) {
     return mlr->optimizer.kind != OPTIMIZER_SGD;
 }
 
-/* Whether processes add L2 to the gradients that they send, as a server's step of a sparse row comes in some clocks
- * alone. FTRL has it in its formula. */
+/* Whether processes add L2 to the gradients that they send, as a server takes steps of a sparse row only in some
+ * clocks. FTRL has L2 in its formula. */
 static bool sends_l2(const struct mlr *mlr) {
     return server_steps(mlr) && !mlr->input.dense && mlr->optimizer.kind != OPTIMIZER_FTRL;
 }
@@ -233,7 +235,7 @@ static int choose_layout(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
-/* Sets mlr->with_device. With few classes `auto` chooses the CPU: on a device most of the time would go into copying
+/* Sets mlr->with_device. With few classes `auto` chooses the CPU: a device would spend most of the time on copying
  * the weights, at the beginning and end of each clock. */
 static int choose_device(aml_worker *worker, struct mlr *mlr) {
     bool asked = mlr->device_choice == NN_DEVICE_CUDA;
@@ -253,9 +255,9 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
     return mlr->with_device ? nn_device_find(worker, mlr->device_choice, &mlr->with_device) : 0;
 }
 
-/* ---- What the data decides ---- */
+/* ---- Choices by the data ---- */
 
-/* Returns the number of training samples; of Criteo lines an estimate. */
+/* Returns the number of training samples; for Criteo lines an estimate. */
 static double training_samples(const struct mlr *mlr) {
     return (double)mlr->input.survey.samples * (1 - mlr->input.test_fraction);
 }
@@ -264,7 +266,7 @@ static double training_samples(const struct mlr *mlr) {
 static int take_criteo(void *context, const struct sample *sample, struct error *error) {
     struct statistics *statistics = context;
     struct sample named = *sample;
-    named.place = hash_pair(aml_mix(0, 0), sample->place); /* as the job's reading names the first file's first lines */
+    named.place = hash_pair(aml_mix(0, 0), sample->place); /* as in the job, for the first file's first lines */
     int result = statistics_take(statistics, &named, error);
     return result != 0 ? result : statistics->samples == DRAWN_CRITEO ? DRAWN_ALL : 0;
 }
@@ -284,8 +286,8 @@ static int draw_criteo(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
-/* Returns the logarithm of the share of a class with `count` of the samples, half a sample added to each class: all of
- * a class may be held out. */
+/* Returns the logarithm of the share of a class with `count` of the samples. Half a sample is added to each class,
+ * as all samples of a class may be held out. */
 static double log_share_of(double count, double samples, uint32_t classes) {
     return log((count + 0.5) / (samples + 0.5 * classes));
 }
@@ -295,7 +297,7 @@ static int choose_biases(aml_worker *worker, struct mlr *mlr) {
     const struct statistics *statistics = &mlr->input.statistics;
     uint32_t classes = mlr->input.survey.labels.count;
     if (strcmp(mlr->names.optimizer, "ftrl") == 0) {
-        return 0; /* its first step leaves nothing of a start other than 0 */
+        return 0; /* FTRL's first step discards any start value but 0 */
     }
     mlr->chosen.biases = calloc(classes, sizeof *mlr->chosen.biases);
     if (mlr->chosen.biases == NULL) {
@@ -308,24 +310,26 @@ static int choose_biases(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
-/* Whether these are Criteo lines whose steps, plain ones, are longer for rare features. After the layout. */
+/* Whether the samples are Criteo lines with plain steps that are longer for rare features. Call it after
+ * choose_layout. */
 static bool rare_steps(const struct mlr *mlr) {
     return mlr->input.survey.format == SAMPLES_CRITEO && mlr->hashing.rare > 0;
 }
 
-/* Returns the rate of rare_steps, for each sample of a step, times the mean squared length of a sample. */
+/* Returns the rate for rare_steps, for each sample of a step, multiplied by the mean squared length of a sample. */
 static double rate_of_line(const struct mlr *mlr) {
     return RATE_OF_LINE * pow(RATE_OF_RARE, 2 * mlr->hashing.rare - 1);
 }
 
-/* Returns the factor of C for all samples beside that for those that were drawn, of hashed samples but for rare_steps.
- * Most slots are rare: with more samples their weights say more, and the best C grows (docs/mlr.md). */
+/* Returns the factor from the best C for the drawn samples to that for all samples; 1 unless samples are hashed
+ * without rare_steps. Most slots are rare: with more samples their weights are better known, so the best C grows
+ * (docs/mlr.md). */
 static double larger_c(const struct mlr *mlr) {
     bool grows = mlr->input.survey.format == SAMPLES_CRITEO && !rare_steps(mlr);
     return grows ? sqrt(fmax(training_samples(mlr) / (double)mlr->input.statistics.drawn_count, 1)) : 1;
 }
 
-/* Says what was chosen by cross-validation. */
+/* Notes what cross-validation has chosen. */
 static void note_validation(aml_worker *worker, const struct mlr *mlr) {
     const struct tuning *tuning = &mlr->chosen.tuning;
     const struct validated *validation = &tuning->validation;
@@ -350,7 +354,7 @@ static void make_tuning(struct mlr *mlr) {
     struct tuning *tuning = &mlr->chosen.tuning;
     bool choose_c = mlr->lambda < 0;
     if (rare_steps(mlr)) {
-        /* Each class has weights, so the difference of their logits moves twice. */
+        /* Each class has weights, so a step changes the difference of the logits twice. */
         const struct validate_pace pace = {.rate = 2 * rate_of_line(mlr), .rare = mlr->hashing.rare};
         tuning_make_by_steps(tuning, &input->statistics, &input->scale, &pace, choose_c);
     } else {
@@ -358,7 +362,7 @@ static void make_tuning(struct mlr *mlr) {
     }
 }
 
-/* Sets how samples are scaled and weights regularized, by the survey's statistics. */
+/* Sets the scale of samples and the regularization of weights, by the survey's statistics. */
 static int tune(aml_worker *worker, struct mlr *mlr) {
     struct samples_input *input = &mlr->input;
     struct mlr_chosen *chosen = &mlr->chosen;
@@ -372,7 +376,7 @@ static int tune(aml_worker *worker, struct mlr *mlr) {
             validate_lambda(validation->c * larger_c(mlr), training_samples(mlr), input->survey.labels.count);
         note_validation(worker, mlr);
     }
-    if (input->survey.places.count == 0 && chosen->tuning.factors != NULL) { /* nobody has compared their bytes */
+    if (input->survey.places.count == 0 && chosen->tuning.factors != NULL) { /* bytes not compared yet */
         const unsigned char *factors = (const void *)chosen->tuning.factors;
         aml_input_mark(worker, "values",
                        hash_bytes(factors, input->survey.features * sizeof *chosen->tuning.factors, 0));
@@ -389,7 +393,7 @@ static int tune(aml_worker *worker, struct mlr *mlr) {
     return choose_biases(worker, mlr);
 }
 
-/* Returns the mean squared length of a sample as far as it is known before the samples are read, the bias included. */
+/* Returns the mean squared length of a sample, including the bias, as far as it is known before samples are read. */
 static double expected_length(const struct mlr *mlr) {
     const struct samples_survey *survey = &mlr->input.survey;
     if (mlr->chosen.tuned) {
@@ -411,7 +415,7 @@ static double optimizer_rate(const struct mlr *mlr) {
     return mlr->optimizer.kind == OPTIMIZER_MOMENTUM ? RATE_OF_MOMENTUM : RATE_OF_ADAPTIVE / sqrt(expected_length(mlr));
 }
 
-/* Sets the optimizer's numbers. Sparse steps add L2 to the gradient themselves (kernel.h). */
+/* Sets the optimizer's parameters. Sparse steps add L2 to the gradient themselves (kernel.h). */
 static void set_optimizer(struct mlr *mlr) {
     struct optimizer *optimizer = &mlr->optimizer;
     optimizer->rate = optimizer_rate(mlr);
@@ -420,13 +424,13 @@ static void set_optimizer(struct mlr *mlr) {
     optimizer->bare = mlr->input.survey.features;
 }
 
-/* Returns the default of --iterations with rare_steps. */
+/* Returns the default of --iterations for rare_steps. */
 static double rare_iterations(const struct mlr *mlr) {
     double samples = training_samples(mlr);
     return fmax(ceil(SAMPLES_MIN_RARE / samples), fmin(ceil(ENOUGH_RARE / samples), ITERATIONS_RARE));
 }
 
-/* Chooses what the options leave open, after the survey and the layout. */
+/* Chooses what the options leave open. Call it after the survey and choose_layout. */
 static int choose_steps(aml_worker *worker, struct mlr *mlr) {
     struct mlr_chosen *chosen = &mlr->chosen;
     const struct samples_survey *survey = &mlr->input.survey;
@@ -458,9 +462,9 @@ static int64_t default_iterations(const struct mlr *mlr, int64_t clocks) {
     return mlr->input.survey.format == SAMPLES_CRITEO ? ITERATIONS_CRITEO : iterations;
 }
 
-/* Sets the clocks and the iterations of the job, and how the rate falls over them. */
+/* Sets the job's clocks and iterations, and how the rate falls over them. */
 static void choose_clocks(aml_worker *worker, struct mlr *mlr, struct aml_app *app) {
-    /* A step per clock: then the number of nodes changes the speed alone. */
+    /* With one step per clock, the number of nodes changes only the speed. */
     double samples = training_samples(mlr);
     int64_t clocks = (int64_t)fmin(fmax(round(samples / (double)mlr->chosen.batch), 1), CLOCKS_MAX);
     int64_t given = aml_iterations(worker);
@@ -474,7 +478,7 @@ static void choose_clocks(aml_worker *worker, struct mlr *mlr, struct aml_app *a
                                                   .open = given == 0};
 }
 
-/* The start of a row of weights (aml_table.start). */
+/* Sets the start value of a row of weights (aml_table.start). */
 static void weights_start(void *context, uint64_t key, void *row) {
     const struct mlr *mlr = context;
     if (key == mlr->input.survey.features && mlr->chosen.biases != NULL) {
@@ -482,7 +486,7 @@ static void weights_start(void *context, uint64_t key, void *row) {
     }
 }
 
-/* Sets up what --hash-bits and --cross ask for, and makes the survey of Criteo lines. */
+/* Sets up --hash-bits and --cross, and makes the survey of Criteo lines. */
 static int survey_criteo(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
     struct mlr_hash *hash = &mlr->input.file.hash;
@@ -555,7 +559,7 @@ static int run_scale(aml_worker *worker, uint64_t random, const void *in, void *
 static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     static const struct samples_runs runs = {.decode = run_decode, .shift = run_shift, .scale = run_scale};
     static const char *const steering[] = {"rate", "decay", "lag", NULL};
-    static const char *const steering_of_ftrl[] = {"decay", "lag", NULL}; /* z is by the rate of all steps so far */
+    static const char *const steering_of_ftrl[] = {"decay", "lag", NULL}; /* FTRL's z depends on all earlier rates */
     struct mlr *mlr = app->context;
     int result = check_options(worker, mlr);
     result = result == 0 ? survey_data(worker, mlr) : result;
@@ -601,14 +605,15 @@ static void mlr_forget_items(struct mlr *mlr) {
     *batch = (struct minibatch){0};
 }
 
-/* Estimates how many samples of all nodes have a feature, by how many of this node's do. Samples are spread at random;
- * but a rare feature is met here because one of the few samples that have it is here, so the other nodes have fewer of
- * these. Good's and Turing's estimate (Good, The population frequencies of species, 1953) needs to know only how many
- * features there are of each count. `share` is this node's share of the samples; with 1 the counts are those of all. */
+/* Estimates how many samples of all nodes have a feature from how many of this node's have it. Samples are spread at
+ * random. But a rare feature is seen here because this node has one of its few samples, so the other nodes have
+ * fewer of them. The Good-Turing estimate (Good, The population frequencies of species, 1953) needs only the number
+ * of features with each count. `share` is this node's share of the samples; with 1 the counts are those of all
+ * nodes. */
 enum { ESTIMATED = 6, FEATURES_ENOUGH = 50 };
 struct estimate {
     double share;
-    double of[ESTIMATED + 1]; /* by the count here */
+    double of[ESTIMATED + 1]; /* by the count on this node */
 };
 
 static struct estimate make_estimate(const struct mlr_pace *counts, uint32_t slots, double share) {
@@ -632,12 +637,12 @@ static double estimated(const struct estimate *estimate, float count) {
                               : estimate->of[ESTIMATED] + ((double)count - ESTIMATED) / estimate->share;
 }
 
-/* Sets a feature's pace: `count` of this node's `samples` have it, `part` of all nodes' by an estimate. L2 takes more
- * from the weights of a rarer feature, as a sparse step changes only its samples' features: so the expected decay of
- * each weight is that of a dense step. */
-static void set_pace(const struct mlr *mlr, struct mlr_pace *pace, double samples, float count, double part) {
+/* Sets the pace of a feature that an estimated part `part` of all nodes' samples have. L2 takes more from the
+ * weights of a rare feature, as a sparse step changes only its samples' features. So the expected decay of each
+ * weight is that of a dense step. */
+static void set_pace(const struct mlr *mlr, struct mlr_pace *pace, double part) {
     if (mlr->hashing.rare == 0) {
-        *pace = (struct mlr_pace){.rate = 1, .decay = (float)samples / count};
+        *pace = (struct mlr_pace){.rate = 1, .decay = (float)(1 / part)};
         return;
     }
     pace->rate = (float)pow(part, -mlr->hashing.rare);
@@ -647,7 +652,7 @@ static void set_pace(const struct mlr *mlr, struct mlr_pace *pace, double sample
     pace->decay = pace->rate / (float)part;
 }
 
-/* The biases are features that all samples have, but for L2. */
+/* Sets the pace of the biases. They are like features that all samples have, but without L2. */
 static void set_bias_pace(const struct mlr *mlr, struct mlr_pace *pace) {
     bool limited = mlr->common_rate > 0 && mlr->common_rate < mlr->first_rate;
     *pace = (struct mlr_pace){.rate = limited ? (float)(mlr->common_rate / mlr->first_rate) : 1};
@@ -661,13 +666,13 @@ static int make_paces(aml_worker *worker, struct mlr *mlr) {
     if (mlr->paces == NULL) {
         return aml_error(worker, AML_ENOMEM, "no memory for the counts of %u features", slots);
     }
-    uint32_t bias = slots; /* there is none without samples */
+    uint32_t bias = slots; /* without samples there is no bias row */
     for (size_t i = 0; i < count; i++) {
         const uint32_t *features = aml_item_slots(item);
         for (uint32_t f = 0; f + 1 < item->row_count; f++) {
-            mlr->paces[features[f]].rate++; /* counts, at first */
+            mlr->paces[features[f]].rate++; /* first used as a count */
         }
-        bias = features[item->row_count - 1]; /* the same in all */
+        bias = features[item->row_count - 1]; /* the same in all items */
         item = i + 1 < count ? aml_item_next(item) : item;
     }
     double total = (double)aml_total_items(worker);
@@ -675,7 +680,7 @@ static int make_paces(aml_worker *worker, struct mlr *mlr) {
     for (uint32_t slot = 0; slot < slots; slot++) {
         float here = mlr->paces[slot].rate;
         if (here > 0) {
-            set_pace(mlr, &mlr->paces[slot], (double)count, here, estimated(&estimate, here) / total);
+            set_pace(mlr, &mlr->paces[slot], estimated(&estimate, here) / total);
         }
     }
     set_bias_pace(mlr, &mlr->paces[bias]);
@@ -685,7 +690,7 @@ static int make_paces(aml_worker *worker, struct mlr *mlr) {
 static struct mlr_weights whole_weights(const struct mlr *mlr, struct aml_rows rows) {
     return (struct mlr_weights){.rows = (float *)(void *)rows.base,
                                 .stride = rows.stride / sizeof(float),
-                                .bias = mlr->input.survey.features, /* of the whole table */
+                                .bias = mlr->input.survey.features, /* of the replicated table */
                                 .classes = mlr->input.survey.labels.count};
 }
 
@@ -708,15 +713,15 @@ static double mean_length(const aml_worker *worker) {
     return 1 + aml_total(worker, SAMPLES_TOTAL_SQUARES) / (double)aml_total_items(worker);
 }
 
-/* Returns the number of samples of a step over all nodes, about --batch, and sets *steps to a clock's steps. A server
- * makes one step a clock. */
+/* Returns the number of samples in a step over all nodes, about --batch, and sets *steps to the steps in a clock. A
+ * server takes one step a clock. */
 static double step_samples(aml_worker *worker, const struct mlr *mlr, size_t *steps) {
     double clock_samples = (double)aml_total_items(worker) / aml_clocks_per_iteration(worker);
     *steps = server_steps(mlr) ? 1 : (size_t)fmax(round(clock_samples / (double)mlr->chosen.batch), 1);
     return clock_samples / (double)*steps;
 }
 
-/* Returns the rate of plain steps that --rate 0 chooses. */
+/* Returns the rate that --rate 0 chooses for plain steps. */
 static double plain_rate(aml_worker *worker, const struct mlr *mlr) {
     double length = mean_length(worker);
     double rate = RATE_OF_LENGTH / length;
@@ -778,8 +783,8 @@ static int batch_room(aml_worker *worker, struct mlr *mlr, size_t count) {
     return 0;
 }
 
-/* Takes the next `count` samples at `items` and returns the place behind them. `last`: no samples follow, and the
- * returned place means nothing. */
+/* Takes the next `count` samples at `items` and returns the place after them. With `last` no samples follow, and the
+ * returned place is not valid. */
 static const void *batch_take(struct mlr *mlr, const void *items, size_t count, bool last) {
     struct minibatch *batch = &mlr->minibatch;
     batch->count = count;
@@ -803,7 +808,7 @@ static const void *batch_take(struct mlr *mlr, const void *items, size_t count, 
             (struct mlr_sparse){.features = aml_item_slots(item),
                                 .values = item->size > sizeof(uint32_t) ? bytes + 1 : NULL, /* NULL: all are 1 */
                                 .count = item->row_count - 1};
-        batch->seen.bias = batch->weights.bias = aml_item_slots(item)[item->row_count - 1]; /* the same in all */
+        batch->seen.bias = batch->weights.bias = aml_item_slots(item)[item->row_count - 1]; /* the same in all items */
         batch->values += item->row_count;
         item = last && s + 1 == count ? item : aml_item_next(item);
     }
@@ -822,7 +827,7 @@ static void set_weights(aml_worker *worker, struct mlr *mlr) {
     memset(mlr->threads.losses, 0, mlr->threads.count * sizeof *mlr->threads.losses);
 }
 
-/* Computes errors from weights, for a thread's part of the samples. */
+/* Computes errors from weights for a thread's part of the samples. */
 static void part_forward(void *context, unsigned thread, unsigned threads) {
     struct mlr *mlr = context;
     struct minibatch *batch = &mlr->minibatch;
@@ -841,7 +846,7 @@ static void part_forward(void *context, unsigned thread, unsigned threads) {
                         &mlr->threads.losses[thread].loss);
 }
 
-/* Computes new weights from errors, for a thread's part of the features. */
+/* Computes new weights from errors for a thread's part of the features. */
 static void part_backward(void *context, unsigned thread, unsigned threads) {
     struct mlr *mlr = context;
     struct minibatch *batch = &mlr->minibatch;
@@ -873,7 +878,7 @@ static struct mlr_loss sum_losses(const struct mlr *mlr) {
     return sum;
 }
 
-/* Steps and evaluations are between begin_steps and end_steps. */
+/* Begins steps or evaluations, which end_steps ends. */
 static int begin_steps(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
     set_weights(worker, mlr);
@@ -907,7 +912,7 @@ static int take_step(aml_worker *worker, struct mlr *mlr, bool learn) {
     return 0;
 }
 
-/* Keeps the weights from before a step whose slices change them one by one. A device keeps them itself. */
+/* Saves the weights before a step whose slices change them one by one. A device saves them itself. */
 static int keep_weights(aml_worker *worker, struct mlr *mlr) {
     struct minibatch *batch = &mlr->minibatch;
     size_t bytes = ((size_t)mlr->input.survey.features + 1) * batch->weights.stride * sizeof(float);
@@ -924,8 +929,8 @@ static int keep_weights(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
-/* Takes a step with the next `count` samples at *items, of batch->step's parameters, in slices: all errors are those by
- * the weights before the step. Adds to *values what a pass over the samples multiplies. */
+/* Takes a step with the next `count` samples at *items, in slices, with the parameters batch->step. All errors are
+ * computed from the weights before the step. Adds to *values the values multiplied in a pass over the samples. */
 static int take_slices(aml_worker *worker, struct mlr *mlr, const void **items, size_t count, bool last,
                        uint64_t *values) {
     struct minibatch *batch = &mlr->minibatch;
@@ -940,7 +945,7 @@ static int take_slices(aml_worker *worker, struct mlr *mlr, const void **items, 
             result = take_step(worker, mlr, !mlr->chosen.constant);
             *values += batch->values;
             batch->step.slice++;
-            batch->step.decay = 0; /* once a step */
+            batch->step.decay = 0; /* decay only once a step */
         }
     }
     if (!server_steps(mlr)) {
@@ -949,10 +954,10 @@ static int take_slices(aml_worker *worker, struct mlr *mlr, const void **items, 
     return result;
 }
 
-/* Returns a step's rate; `done` of the clock is done. */
+/* Returns a step's rate, when the part `done` of the clock is complete. */
 static double rate_of(const aml_worker *worker, const struct mlr *mlr, double done) {
     if (server_steps(mlr)) {
-        return -1; /* the sum is the gradient itself */
+        return -1; /* with an optimizer the sum is the gradient itself */
     }
     double decay = mlr->decay > 0 ? mlr->decay : DECAY_OF_SGD;
     double fallen = rare_steps(mlr) && mlr->decay == 0
@@ -1004,8 +1009,8 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     return 0;
 }
 
-/* Returns the logarithm of a class's share of the training samples. Of Criteo lines, which have no survey, the share is
- * that of what was read. */
+/* Returns the logarithm of a class's share of the training samples. Criteo lines have no survey; their share is that
+ * of the samples read. */
 static double log_share(const aml_worker *worker, const struct mlr *mlr, uint32_t label) {
     double samples = (double)aml_total_items(worker);
     double count;
@@ -1022,7 +1027,7 @@ static double log_share(const aml_worker *worker, const struct mlr *mlr, uint32_
     return log_share_of(count, samples, mlr->input.survey.labels.count);
 }
 
-/* Returns the mean loss on the training samples of a model that knows the classes' shares alone. */
+/* Returns the mean training loss of a model that knows only the classes' shares. */
 static double constant_loss(const aml_worker *worker, const struct mlr *mlr) {
     double loss = 0;
     for (uint32_t k = 0; k < mlr->input.survey.labels.count; k++) {
@@ -1070,14 +1075,14 @@ static int save_rows(void *context, const uint64_t *keys, const void *rows, size
     return app_result(save->worker, result, &error);
 }
 
-/* Says so when the model is no better than one that knows the classes' shares alone. */
+/* Reports when the model is no better than one that knows only the classes' shares. */
 static void compare_with_constant(aml_worker *worker, const struct mlr *mlr) {
     double loss = aml_metric_value(worker, LOSS);
     double test_loss = aml_metric_value(worker, TEST_LOSS);
     double test_constant = aml_metric_value(worker, TEST_CONSTANT);
     double constant = constant_loss(worker, mlr);
     bool tested = !isnan(test_constant);
-    bool trained = !isnan(aml_metric_value(worker, TRAIN_ACCURACY)); /* not so when a resumed job had no clock left */
+    bool trained = !isnan(aml_metric_value(worker, TRAIN_ACCURACY)); /* false when a resumed job had no clock left */
     if (tested && !(test_loss < test_constant)) {
         aml_note(worker,
                  "the model is no better than a constant: its test loss is %.6g, that of the classes' shares %.6g",
@@ -1135,7 +1140,7 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
         .metrics = metrics,
         .metric_count = sizeof metrics / sizeof metrics[0],
         .clock_alone = 1,
-        .evaluate_every = CLOCKS_MAX, /* after each iteration: clocks are short */
+        .evaluate_every = CLOCKS_MAX, /* after each iteration, as clocks are short */
         .configure = mlr_configure,
         .read_only_emits = 1,
         .read = mlr_read,
@@ -1162,10 +1167,10 @@ int main(int argc, char **argv) {
         .names = {.layout = "auto", .device = "auto", .optimizer = "auto"},
         .hashing = {.rare = -1},
         .lambda = -1};
-    const char *predict = NULL; /* for --help only: predict.c reads `mlr --predict` */
+    const char *predict = NULL; /* only for --help: predict.c parses `mlr --predict` */
     const struct aml_option options[] = {
         {"data", "FILES", AML_OPTION_STRINGS, &mlr.input.data, 0, 0,
-         "samples to train on; plain, gzip or zstd; a file, folder or pattern, or several (docs/apps.md)"},
+         "samples to train on; files, folders or patterns (docs/apps.md)"},
         {"labels", "FILE", AML_OPTION_STRING, &mlr.input.file.labels_path, 0, 0, "the labels of idx data"},
         {"test", "FILES", AML_OPTION_STRINGS, &mlr.input.test, 0, 0, "samples to test on"},
         {"test-labels", "FILE", AML_OPTION_STRING, &mlr.input.test_labels, 0, 0, "the labels of idx data to test on"},
@@ -1173,54 +1178,46 @@ int main(int argc, char **argv) {
          "hold out this part of the data to test on"},
         {"format", "NAME", AML_OPTION_STRING, &mlr.input.format_name, 0, 0,
          "auto, libsvm, text, csv, idx, criteo or tar"},
-        {"hash-bits", "B", AML_OPTION_INTEGER, &mlr.hashing.bits, 0, MLR_HASH_BITS_MAX,
-         "of criteo: fields are hashed into 2^B features; 0: 20"},
+        {"hash-bits", "B", AML_OPTION_INTEGER, &mlr.hashing.bits, 0, MLR_HASH_BITS_MAX, "criteo: 2^B features; 0: 20"},
         {"cross", "PAIRS", AML_OPTION_WORD, &mlr.hashing.crosses, 0, 0,
-         "of criteo: a feature for both fields of each pair, too, such as C1xC2,I5xC3"},
+         "criteo: pairs' features too, such as C1xC2,I5xC3"},
         {"label-column", "NAME", AML_OPTION_WORD, &mlr.input.file.label_column, 0, 0,
-         "of text and csv: a name in the header, or a number from 1, or from -1 backwards; default: docs/mlr.md"},
+         "text, csv: a name in the header, or a number from 1, or from -1 backwards; not given: docs/mlr.md"},
         {"missing-labels", "HOW", AML_OPTION_WORD, &mlr.input.missing_name, 0, 0,
-         "samples whose label is missing (empty, nan, NA, ?, null ...): refuse; skip: leave them out; keep: a class"},
+         "refuse, skip such samples, or keep: a class"},
         {"index-base", "N", AML_OPTION_INTEGER, &mlr.input.index_base, -1, 1,
-         "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
+         "libsvm: the first index; -1: 0 if there is one, else 1"},
         {"scale", "HOW", AML_OPTION_WORD, &mlr.input.scale_name, 0, 0,
-         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1), standard (features by their "
-         "deviation); auto: by the data (docs/mlr.md)"},
-        {"layout", "NAME", AML_OPTION_STRING, &mlr.names.layout, 0, 0, "dense or sparse; auto: by the data's zeros"},
+         "none, byte (by 1/255), max (to -1..1), unit (samples to length 1), standard (by the deviation); auto: by the "
+         "data"},
+        {"layout", "NAME", AML_OPTION_STRING, &mlr.names.layout, 0, 0, "dense or sparse; auto: by the zeros"},
         {"device", "NAME", AML_OPTION_STRING, &mlr.names.device, 0, 0,
-         "cpu, or cuda for dense samples; auto: with --optimizer sgd, cuda where it is, if there are not few classes"},
+         "cpu, or cuda for dense samples; auto: by the work"},
         {"shift", "N", AML_OPTION_INTEGER, &mlr.input.shift, 0, 1 << 14,
-         "move each image by up to N pixels in each direction, at random, anew in each iteration"},
+         "move images by up to N pixels, anew in each iteration"},
         {"image-size", "WxH", AML_OPTION_WORD, &mlr.input.image_size, 0, 0,
-         "of tar: the size that images are resized to; default: that of the first"},
+         "tar: resize images to it; not given: the first's size"},
         {"channels", "N", AML_OPTION_INTEGER, &mlr.input.channels, 0, 3,
-         "of tar: 1 for grey, 3 for colour; 0: as the first image. Of --shift: values of a pixel, side by side"},
+         "tar: 1 or 3; 0: as the first image. --shift: values of a pixel"},
         {"image-width", "N", AML_OPTION_INTEGER, &mlr.input.image_width, 0, 1 << 18,
          "of --shift, in pixels; 0: images are square"},
+        {"iterations", "N", AML_OPTION_INTEGER, NULL, 0, 0, "passes over the data; not given: by the data"},
         {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 0, 1 << 24,
-         "samples of a step, of all nodes together; 0: a 16th of the samples, from 8 to 256; of criteo so many that "
-         "about 64 steps are taken, up to 8192"},
-        {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
-         "learning rate at the beginning; 0: by the samples (docs/mlr.md)"},
+         "samples of a step, of all nodes together; 0: by the data"},
+        {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6, "learning rate at first; 0: by the data"},
         {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0, 1,
-         "the rate's factor from iteration to iteration; 0: with sgd 0.98, else, and of criteo, the rate falls to 0 "
-         "over the job's iterations in a straight line; not of ftrl"},
-        {"lag", "X", AML_OPTION_REAL, &mlr.lag, 0, 100,
-         "with --staleness: a step's rate is divided by 1 + X times the clocks by which its weights lag"},
-        {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, -1, 1e6,
-         "L2 regularization, of all weights but the biases; -1: by cross-validation on some of the samples"},
+         "its factor each iteration; 0: with sgd 0.98, else a straight fall to 0"},
+        {"lag", "X", AML_OPTION_REAL, &mlr.lag, 0, 100, "with --staleness: shorter steps from weights that lag"},
+        {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, -1, 1e6, "L2 regularization; -1: by cross-validation"},
         {"momentum", "X", AML_OPTION_REAL, &mlr.momentum, 0, 0.999,
-         "of --optimizer momentum, for which it makes auto; 0: 0.9; or with sgd, of dense samples' steps; 0: none"},
+         "of dense samples' steps, or of --optimizer momentum"},
         {"optimizer", "NAME", AML_OPTION_WORD, &mlr.names.optimizer, 0, 0,
-         "sgd; or, in the servers, momentum, adagrad, adam or ftrl; auto: adam; sgd of criteo and with --device cuda, "
-         "--lag or --rare; momentum with --momentum"},
-        {"l1", "X", AML_OPTION_REAL, &mlr.optimizer.l1, 0, 1e6, "of --optimizer ftrl: L1 regularization"},
+         "sgd, momentum, adagrad, adam, ftrl; auto: by the data"},
+        {"l1", "X", AML_OPTION_REAL, &mlr.optimizer.l1, 0, 1e6, "ftrl: L1 regularization"},
         {"rare", "X", AML_OPTION_REAL, &mlr.hashing.rare, -1, 1,
-         "of sparse samples: steps of a feature that a part p of the samples has are p^-X times as long; -1: 0.5 of "
-         "criteo, else 0"},
+         "sparse: longer steps of rare features; -1: by the data"},
         {"model-out", "FILE", AML_OPTION_STRING, &mlr.model_out, 0, 0, "write the model there (docs/mlr.md)"},
-        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,
-         "no job: predict labels by a model that --model-out wrote; see mlr --predict --help"},
+        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0, "no job: predict by a model; see mlr --predict --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     return tool_is_asked("predict", argc, argv) ? mlr_predict_main(argc, argv) : run_job(&mlr, options, argc, argv);

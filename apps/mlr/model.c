@@ -116,7 +116,7 @@ int mlr_model_writer_open(struct mlr_model_writer **opened, const char *path, co
 
 static bool is_zero(const float *row, uint32_t classes) {
     for (uint32_t k = 0; k < classes; k++) {
-        if (row[k] != 0) { /* true for NaN too */
+        if (row[k] != 0) { /* also true for NaN */
             return false;
         }
     }
@@ -147,7 +147,7 @@ int mlr_model_writer_close(struct mlr_model_writer *writer, int result, struct e
 
 /* ---- Loading ---- */
 
-/* A file that is being checked. */
+/* The state while a file is checked. */
 struct loading {
     const char *path;
     struct error *error;
@@ -319,7 +319,7 @@ static int load_rows(struct loading *l, uint32_t classes) {
     model->row_count = (uint32_t)count + 1;
     model->rows = memory_zeroed(model->row_count, classes * sizeof(float));
     model->places = memory_zeroed((size_t)bias + 1, sizeof *model->places);
-    for (uint32_t place = 1; place < model->row_count; place++) { /* row 0 is that of zeros */
+    for (uint32_t place = 1; place < model->row_count; place++) { /* row 0 is the row of zeros */
         uint32_t feature = get32(l->bytes + l->at);
         if (feature > bias || model->places[feature] != 0) {
             return load_refuse(l, "has a feature twice, or one out of range");
@@ -392,7 +392,7 @@ static void prediction_room(struct mlr_prediction *prediction, uint32_t classes,
     }
 }
 
-/* Sets the values of a sample whose zeros have values, too. Returns how many there are. */
+/* Sets the values of a sample when zeros have scaled values too. Returns their number. */
 static uint32_t centred_values(const struct mlr_model *model, const struct sample *sample,
                                struct mlr_prediction *prediction) {
     uint32_t features = model->scale.features;
@@ -406,7 +406,7 @@ static uint32_t centred_values(const struct mlr_model *model, const struct sampl
     return features;
 }
 
-/* Sets the values of a sample and the places of their rows. Returns how many there are. */
+/* Sets the values of a sample and the places of their rows. Returns their number. */
 static uint32_t prediction_values(const struct mlr_model *model, const struct sample *sample,
                                   struct mlr_prediction *prediction) {
     bool centred = model->scale.centres != NULL;

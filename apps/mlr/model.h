@@ -46,25 +46,25 @@ enum {
     MLR_MODEL_NEWEST = MLR_MODEL_VERSION_NUMBERED
 };
 
-/* What the file starts with. */
+/* The beginning of the file. */
 struct mlr_model_header {
-    struct scale scale; /* and the number of features */
+    struct scale scale; /* includes the number of features */
     uint32_t index_base;
-    const struct numbering *numbering; /* NULL, or not used: features are not numbered */
+    const struct numbering *numbering; /* NULL or unused: features are not numbered */
     const struct mlr_hash *hash;       /* NULL, or with bits 0: samples are not hashed */
-    struct image_shape images;         /* with width 0: samples are no images of tar files */
+    struct image_shape images;         /* with width 0: samples are not images of tar files */
     const struct mlr_labels *labels;   /* sorted */
-    const struct column_names *names;  /* NULL, or without features: not known */
+    const struct column_names *names;  /* NULL or empty: not known */
 };
 
 /* Writing, by the rules of model_file.h. */
 struct mlr_model_writer;
 
-/* Returns 0 and a writer, which mlr_model_writer_close frees; or a code as model_file_begin. */
+/* Starts a file. Returns 0 and a writer, which mlr_model_writer_close frees; or a code of model_file_begin. */
 int mlr_model_writer_open(struct mlr_model_writer **writer, const char *path, const struct mlr_model_header *header,
                           struct error *error);
-/* Adds rows[count][classes] with their numbers. Leaves out rows of zeros, except the biases. Returns 0, or AML_EFAIL:
- * the disk is full, or a value is not finite. */
+/* Adds rows[count][classes] with their numbers. Leaves out rows of zeros, except the biases. Returns 0, or AML_EFAIL
+ * when the disk is full or a value is not finite. */
 int mlr_model_writer_rows(struct mlr_model_writer *writer, const uint64_t *numbers, const float *rows, size_t count,
                           struct error *error);
 /* Ends the file and frees the writer, as model_file_end does. */
@@ -74,11 +74,11 @@ int mlr_model_writer_close(struct mlr_model_writer *writer, int result, struct e
 struct mlr_model {
     struct scale scale;
     uint32_t index_base;
-    struct numbering numbering; /* if it is used */
+    struct numbering numbering; /* if features are numbered */
     struct mlr_hash hash;       /* with bits 0: samples are not hashed */
-    struct image_shape images;  /* with width 0: samples are no images of tar files */
+    struct image_shape images;  /* with width 0: samples are not images of tar files */
     struct mlr_labels labels;
-    struct column_names names; /* without features: not known */
+    struct column_names names; /* empty: not known */
     float *maxima;
     double *factors, *centres;
     float *rows; /* [row_count][classes]; row 0 is all zeros */
@@ -91,10 +91,10 @@ struct mlr_model {
 int mlr_model_load(const char *path, struct mlr_model *model, struct error *error);
 void mlr_model_close(struct mlr_model *model);
 
-/* A sample's probabilities, and memory to compute them. Begins as a zeroed struct; each thread has its own. */
+/* A sample's probabilities, and memory to compute them. Must be zeroed at first; each thread needs its own. */
 struct mlr_prediction {
     float *probabilities; /* [classes] */
-    uint32_t best;        /* the likeliest class */
+    uint32_t best;        /* the most likely class */
     uint32_t *places;     /* [capacity] */
     float *values;        /* [capacity] */
     uint32_t capacity;

@@ -27,7 +27,7 @@ void model_names_write(struct model_file_writer *file, const struct column_names
     put32(model_file_room(file, LENGTH_SIZE), (uint32_t)size);
 }
 
-/* Takes the name at *p; NULL: it does not end before `end`, or has a zero byte. */
+/* Takes the name at *p. Returns NULL when it does not end before `end`, or has a zero byte. */
 static char *take_name(const unsigned char **p, const unsigned char *end) {
     char name[COLUMN_NAME_MAX + 1];
     size_t length = **p;
@@ -40,7 +40,7 @@ static char *take_name(const unsigned char **p, const unsigned char *end) {
     return memory_string(name);
 }
 
-/* Takes the section of a file that has one. Returns false when the section is malformed. */
+/* Removes the section from a file that has it. Returns false when the section is malformed. */
 static bool take_names(unsigned char *bytes, size_t *size, struct column_names *names) {
     *names = (struct column_names){0};
     size_t length = *size >= MODEL_FILE_START + LENGTH_SIZE ? get32(bytes + *size - LENGTH_SIZE) : 0;

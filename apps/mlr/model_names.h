@@ -1,5 +1,5 @@
-/* The names of a table's columns in a model's file: a section at the file's end, so that all before it is as in a file
- * without names. The file's version is then MODEL_NAMES_VERSION more.
+/* The names of a table's columns in a model's file. They are a section at the file's end, so that everything before
+ * it equals a file without names. The file's version is then higher by MODEL_NAMES_VERSION.
  *
  *     bytes      what
  *     1 + n      n and the label's name, without a 0
@@ -15,12 +15,12 @@
 
 enum { MODEL_NAMES_VERSION = 16 };
 
-/* Adds the section at the end of a file. */
+/* Writes the section at the end of a file. */
 void model_names_write(struct model_file_writer *file, const struct column_names *names);
 
-/* Takes the section, if there is one, off a file of bytes[*size], without checksum, and sets the version to that of a
- * file without names. Returns 0, and column_names_close must follow; or AML_EINPUT: the section is malformed, the
- * version is not 1 to `newest`, or fewer than `smallest` bytes are left. `path` is for the message. */
+/* Removes the section, if there is one, from a file of bytes[*size] without checksum, and sets the version to that
+ * of a file without names. Returns 0, and column_names_close must follow. Returns AML_EINPUT when the section is
+ * malformed, the version is not 1 to `newest`, or fewer than `smallest` bytes remain. `path` is for the message. */
 int model_names_load(const char *path, uint32_t newest, size_t smallest, unsigned char *bytes, size_t *size,
                      struct column_names *names, struct error *error);
 

@@ -1,5 +1,5 @@
-/* See narrow.h. The vector operations of each set of instructions; the loops over them are narrow_variants.h, included
- * once per set. */
+/* See narrow.h. This file has the vector operations of each instruction set; narrow_variants.h has the loops over
+ * them, and is included once per set. */
 #include "apps/mlr/narrow.h"
 
 #include <string.h>
@@ -22,19 +22,20 @@ size_t mlr_narrow_scratch(uint32_t features, uint32_t classes) {
 
 enum {
     NARROW_CLASSES = 5,         /* classes whose sums are in registers at once */
-    NARROW_CACHED_MAX = 1 << 20 /* bytes of samples that stay in a core's second-level cache beside as many others */
+    NARROW_CACHED_MAX = 1 << 20 /* bytes of samples that stay in a core's second-level cache together with as many
+                                 * others */
 };
 
-/* What an update prefetches: for each sample as many values as it uses, the next sample's `stride` further on. They may
- * lie beyond the last sample, where prefetching does no harm. */
+/* What an update prefetches: for each sample as many values as it uses, `stride` apart. They may lie beyond the last
+ * sample, where prefetching does no harm. */
 struct ahead {
     const float *values;
     size_t stride;
 };
 
-/* For an update of `width` features from f on, by a thread whose features begin with `first`: if the minibatch fits in
- * the second-level cache, this thread's share of the next minibatch, in the order of addresses; else the same samples'
- * next `width` features. */
+/* Returns what to prefetch in an update of `width` features from f on, by a thread whose features begin with
+ * `first`. If the minibatch fits in the second-level cache, that is the thread's share of the next minibatch, in the
+ * order of addresses. Otherwise it is the next `width` features of the same samples. */
 static struct ahead ahead_of(const struct mlr_dense *dense, size_t first, size_t f, size_t width) {
     if (dense->count * dense->stride * sizeof(float) > NARROW_CACHED_MAX) {
         return (struct ahead){dense->samples + f + width, dense->stride};

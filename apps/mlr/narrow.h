@@ -1,5 +1,5 @@
-/* Dense steps with few classes. For matrices of few columns a general matrix product spends most of its time on packing
- * and unused lanes; here vectors run along the features, of which there are many. Results differ from dense.c by
+/* Dense steps with few classes. A general product of matrices with few columns spends most of its time on packing
+ * and unused lanes. Here vectors run along the features, of which there are many. Results differ from dense.c by
  * rounding. */
 #ifndef APPS_MLR_NARROW_H
 #define APPS_MLR_NARROW_H
@@ -9,7 +9,7 @@
 enum {
     MLR_NARROW_CLASSES_MAX = 32,
     MLR_NARROW_FEATURES_MIN = 64,
-    MLR_NARROW_WEIGHTS_MAX = 1 << 16, /* d K, so that they stay in a core's cache */
+    MLR_NARROW_WEIGHTS_MAX = 1 << 16, /* d K: the weights stay in a core's cache */
     MLR_NARROWS_MAX = 2               /* avx2 and avx512 */
 };
 
@@ -26,7 +26,7 @@ struct mlr_narrow {
 /* Fills `narrows` with the implementations that this processor can run, the fastest last. Returns their number, which
  * may be 0. */
 size_t mlr_narrow_list(struct mlr_narrow narrows[MLR_NARROWS_MAX]);
-/* Chooses the fastest. Returns false when there is none, or when the shape is out of the limits above. */
+/* Chooses the fastest implementation. Returns false when there is none, or the shape exceeds the limits above. */
 bool mlr_narrow_choose(uint32_t features, uint32_t classes, struct mlr_narrow *narrow);
 size_t mlr_narrow_scratch(uint32_t features, uint32_t classes);
 

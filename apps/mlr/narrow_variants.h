@@ -1,14 +1,15 @@
-/* The loops of narrow.c, included there once for each set of vector instructions. No include guard: it is a template
- * over the NARROW_ macros, which it undefines: NARROW_SET is the prefix of what is defined here, NARROW_LANES the
- * floats of a NARROW_VECTOR, and NARROW_TOGETHER the samples, or vectors of features, that are computed at once: with
- * NARROW_CLASSES, as many sums as fit the registers. `n` and `m` below are constants after inlining. */
+/* The loops of narrow.c, included there once for each set of vector instructions. No include guard: this is a
+ * template over the NARROW_ macros, which it undefines. NARROW_SET is the prefix of the names defined here,
+ * NARROW_LANES the number of floats in a NARROW_VECTOR. NARROW_TOGETHER is the number of samples, or of vectors of
+ * features, computed at once: with NARROW_CLASSES, as many sums as fit the registers. `n` and `m` below are
+ * constants after inlining. */
 
 #define NARROW_JOIN_(a, b) a##_##b
 #define NARROW_JOIN(a, b)  NARROW_JOIN_(a, b)
 #define NARROW_NAME(name)  NARROW_JOIN(NARROW_SET, name)
 
 /* Computes the logits of m samples x (stride apart) for n classes from class `at` on. In the pass over the first
- * classes, prefetches the next m samples: the processor's own prefetch comes too late. */
+ * classes, prefetches the next m samples, as the processor's own prefetch comes too late. */
 NARROW_TARGET NARROW_INLINE void NARROW_NAME(logits_block)(const struct mlr_weights *weights, const float *transposed,
                                                            const struct mlr_dense *dense, const float *x, uint32_t at,
                                                            unsigned m, unsigned n, float *logits) {
@@ -156,7 +157,7 @@ NARROW_TARGET static void NARROW_NAME(update)(const struct mlr_weights *weights,
     for (; f + NARROW_LANES <= end; f += NARROW_LANES) {
         NARROW_NAME(update_classes)(weights, dense, errors, step, first, f, 1);
     }
-    if (f < end) { /* fewer features than a vector has */
+    if (f < end) { /* fewer features than a vector holds */
         mlr_dense_update(weights, dense, errors, step, (uint32_t)f, end);
     }
 }

@@ -1,5 +1,5 @@
-/* See number.h. Of most numbers the digits and the power of ten are exact as doubles, so one multiplication or division
- * rounds correctly. The C library converts the others. */
+/* See number.h. For most numbers the digits and the power of ten are exact as doubles, so one multiplication or
+ * division rounds correctly. The C library converts the others. */
 #include "apps/mlr/number.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 enum {
     EXACT_POWER_MAX = 22, /* 10^22 is exact as a double */
     DIGITS_MAX = 18,      /* digits that fit any uint64_t */
-    EXPONENT_MAX = 100000 /* larger ones give 0 or infinity whatever the digits */
+    EXPONENT_MAX = 100000 /* a larger exponent gives 0 or infinity, whatever the digits */
 };
 
 static const uint64_t EXACT_INTEGER_MAX = UINT64_C(1) << 53;
@@ -24,16 +24,16 @@ static inline bool is_digit(char c) {
 
 /* The parts of a number. */
 struct parts {
-    uint64_t digits; /* all of them, without the point, unless there are more than DIGITS_MAX */
+    uint64_t digits; /* all digits, without the point, unless there are more than DIGITS_MAX */
     size_t digit_count;
-    int64_t exponent; /* of ten, the places after the point included */
+    int64_t exponent; /* of ten, including the places after the point */
     bool negative;
 };
 
 static const char *take_digits(const char *p, struct parts *parts) {
     for (; is_digit(*p); p++) {
         parts->digits = parts->digits * 10 + (uint64_t)(*p - '0'); /* may wrap: digit_count then exceeds DIGITS_MAX */
-        parts->digit_count += parts->digits != 0;                  /* zeros in front do not count */
+        parts->digit_count += parts->digits != 0;                  /* leading zeros do not count */
     }
     return p;
 }
@@ -70,7 +70,7 @@ static const char *take_parts(const char *p, struct parts *parts) {
     return *p == 'e' || *p == 'E' ? take_exponent(p + 1, parts) : p;
 }
 
-/* Converts any number by strtod. Its decimal point depends on the locale, so the copy has none. */
+/* Converts any number with strtod. strtod's decimal point depends on the locale, so the copy has no point. */
 static double convert_slowly(const char *text, const char *end, int64_t exponent) {
     size_t length = (size_t)(end - text);
     char *copy = malloc(length + 32);

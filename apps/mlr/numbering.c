@@ -10,7 +10,7 @@ enum { CAPACITY_MIN = 1024 };
 
 /* ---- Surveys ---- */
 
-/* Returns the place of a feature from NUMBERING_FROM on. */
+/* Returns the place of a feature that is NUMBERING_FROM or above. */
 static uint32_t place_of(struct numbering *numbering, uint64_t feature) {
     int64_t place = slot_index_find(&numbering->places, numbering->features, feature);
     if (place != INDEX_NONE) {
@@ -77,7 +77,7 @@ uint32_t *numbering_end(struct numbering *numbering, uint32_t base) {
         return NULL;
     }
     uint64_t *sorted = sorted_features(numbering, &count);
-    /* Only what is written is resident: of the lower features those that occur. */
+    /* Only written pages are resident: of the lower features, those that occur. */
     uint32_t *numbers = memory_zeroed((size_t)NUMBERING_FROM + numbering->places.count, sizeof *numbers);
     for (uint32_t n = 0; n < count; n++) {
         bool low = sorted[n] < NUMBERING_FROM;

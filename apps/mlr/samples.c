@@ -10,7 +10,7 @@
 #include "agileml/input/source_text.h"
 #include "apps/mlr/number.h"
 #include "apps/mlr/shape.h"
-#include "workers/line_chunks.h"
+#include "workers/data/line_chunks.h"
 
 #include <assert.h>
 #include <float.h>
@@ -21,25 +21,25 @@
 #include <string.h>
 
 enum {
-    IDX_BYTES = 8,  /* the type of unsigned bytes */
-    IDX_WORDS = 12, /* of signed numbers of 4 bytes, most significant first */
+    IDX_BYTES = 8,  /* the code for unsigned bytes */
+    IDX_WORDS = 12, /* the code for signed numbers of 4 bytes, most significant byte first */
     IDX_DIMENSIONS_MAX = 4,
     VALUES_START = 1024,
-    INDEX_LINES = 4, /* lines of equal length, with as many ascending whole numbers, that are taken for indexes */
+    INDEX_LINES = 4, /* this many lines of equal length, with ascending whole numbers, are taken for lines of indexes */
     INDEX_COUNT = 3,
-    LOOK_BYTES = 1 << 16 /* of a file's beginning are looked at, or more if it has no two lines there */
+    LOOK_BYTES = 1 << 16 /* bytes of a file's beginning that are examined; more if they don't contain two lines */
 };
 
 const char *const samples_formats[] = {"auto", "libsvm", "text", "csv", "idx", "criteo", "tar", NULL};
 
 const char *const samples_missing_names[] = {"refuse", "skip", "keep", NULL};
 
-/* A file that is being read. */
+/* The state while a file is read. */
 struct reading {
     const struct samples_file *file;
     enum samples_format format;
     struct text_lines lines;
-    uint64_t end_place; /* behind the last line read */
+    uint64_t end_place; /* place after the last line read */
     samples_sink *sink;
     void *context;
     struct error *error;
@@ -47,18 +47,18 @@ struct reading {
     uint32_t *features; /* [capacity] */
     double *values;     /* [capacity] */
     uint32_t capacity;
-    struct columns own;            /* found by look */
-    const struct columns *columns; /* text, csv: `own`, or that of a run's head */
-    bool skipping;                 /* the present line's label is missing, and such samples are left out */
-    uint64_t left_out;             /* lines that were */
-    bool indexes;                  /* libsvm: the present line has indexes alone, whose values are 1 */
-    bool indexes_alone;            /* some line had */
-    uint64_t empty_line;           /* libsvm: the first empty line behind the last sample; 0: none */
-    struct criteo_reading *criteo; /* NULL: not begun */
-    const struct samples_run *run; /* NULL: the lines of a file are read in order */
+    struct columns own;            /* found by look_at_file */
+    const struct columns *columns; /* text, csv: `own`, or the columns of a run's head */
+    bool skipping;                 /* the present line's label is missing, and such samples are skipped */
+    uint64_t left_out;             /* number of lines skipped so far */
+    bool indexes;                  /* libsvm: the present line has only indexes, whose values are 1 */
+    bool indexes_alone;            /* some line had only indexes */
+    uint64_t empty_line;           /* libsvm: the first empty line after the last sample; 0: none */
+    struct criteo_reading *criteo; /* NULL: not a Criteo file, or not begun */
+    const struct samples_run *run; /* NULL: a whole file is read, in order */
 };
 
-/* What the lines of a Criteo file become. */
+/* How the lines of a Criteo file become samples. */
 struct criteo_reading {
     struct criteo_columns columns;
     struct criteo_record record;
@@ -66,14 +66,14 @@ struct criteo_reading {
     struct mlr_label labels[2];
 };
 
-/* Reports an error of the present line, and where it is, unless it is of a run: then the caller says where. */
+/* Reports an error of the present line with its place. For a run the caller adds the place. */
 static int line_error(const struct reading *r, int code, const char *text) {
     return r->run != NULL
                ? error_set(r->error, code, "%s", text)
                : error_set(r->error, code, "%s:%llu: %s", r->file->path, (unsigned long long)r->lines.number, text);
 }
 
-/* Reports what is wrong with the present line. */
+/* Reports an error of the present line. */
 __attribute__((format(printf, 2, 3))) static int bad_line(const struct reading *r, const char *format, ...) {
     char text[ERROR_TEXT_MAX];
     va_list arguments;
@@ -83,7 +83,7 @@ __attribute__((format(printf, 2, 3))) static int bad_line(const struct reading *
     return line_error(r, AML_EINPUT, text);
 }
 
-/* Reports text[length] where `expected` was expected. */
+/* Reports text[length] in place of what was expected. */
 static int refuse(const struct reading *r, const char *expected, const char *text, size_t length) {
     return bad_line(r, "expected %s, got '%.*s'%s", expected, text_shown(length), text, text_shown_end(length));
 }
@@ -124,7 +124,7 @@ static void make_room(struct reading *r, uint32_t values) {
     }
 }
 
-/* Takes text[length] as the sample's label, or decides what becomes of a missing one. */
+/* Takes text[length] as the sample's label, or handles a missing label. */
 static int take_label(struct reading *r, const char *text, size_t length, const char *expected) {
     const struct samples_file *file = r->file;
     bool missing = mlr_label_is_missing(text, length);
@@ -152,7 +152,7 @@ static const char *skip_field(const char *p) {
     return p;
 }
 
-/* Takes a number that is finite as a float, and returns the place behind it; NULL: no such number at `text`. */
+/* Takes a number that is finite as a float, and returns the place after it; NULL: there is no such number at `text`. */
 static const char *take_value(const char *text, double *value) {
     const char *end = number_take(text, value);
     return end == NULL || fabs(*value) > (double)FLT_MAX ? NULL : end;
@@ -160,7 +160,7 @@ static const char *take_value(const char *text, double *value) {
 
 /* ---- libsvm ---- */
 
-/* Takes the digits of an index. */
+/* Takes the digits of an index, and returns the place after them. */
 static const char *take_index(const char *p, uint32_t *index) {
     uint64_t value = 0;
     const char *start = p;
@@ -178,7 +178,7 @@ static int take_pair(struct reading *r, const char **p) {
     size_t length = (size_t)(skip_field(field) - field);
     uint32_t index;
     const char *end = take_index(field, &index);
-    bool alone = end == field + length; /* the index, whose value is 1 */
+    bool alone = end == field + length; /* only an index, whose value is 1 */
     r->indexes = sample->count == 0 ? alone : r->indexes;
     if (end == NULL || (*end != ':' && !alone) || alone != r->indexes) {
         return refuse(r, "index:value with an index up to 2147483647", field, length);
@@ -199,7 +199,7 @@ static int take_pair(struct reading *r, const char **p) {
     return 0;
 }
 
-/* Returns whether the first field is `index:value`, so that the line has no label. */
+/* Returns whether the first field is `index:value`, and so the line has no label. */
 static bool begins_with_pair(const char *field) {
     uint32_t index;
     double value;
@@ -207,7 +207,7 @@ static bool begins_with_pair(const char *field) {
     return end != NULL && *end == ':' && take_value(end + 1, &value) == skip_field(field);
 }
 
-/* Takes the label of the line at *p, if samples have labels: the first sample decides. */
+/* Takes the label of the line at *p, if samples have labels. The first sample decides. */
 static int take_libsvm_label(struct reading *r, const char **p) {
     struct sample *sample = &r->sample;
     const char *end = skip_field(*p);
@@ -236,7 +236,7 @@ static int take_libsvm_label(struct reading *r, const char **p) {
     return result;
 }
 
-/* Skips svmlight's `qid:NUMBER`, which tells queries apart. */
+/* Skips svmlight's `qid:NUMBER`, the number of a query. */
 static const char *skip_query(const char *p) {
     if (strncmp(p, "qid:", 4) != 0) {
         return p;
@@ -245,7 +245,7 @@ static const char *skip_query(const char *p) {
     return digits > 0 && (p[4 + digits] == '\0' || text_is_blank(p[4 + digits])) ? text_skip_blanks(p + 4 + digits) : p;
 }
 
-/* Skips empty lines, but refuses them between samples without labels, where one could mean a sample of zeros. */
+/* Skips empty lines. Rejects them between samples without labels, where an empty line could mean a sample of zeros. */
 static int check_empty_line(struct reading *r, bool empty) {
     if (empty) {
         r->empty_line = r->empty_line == 0 ? r->lines.number : r->empty_line;
@@ -275,7 +275,7 @@ static int read_libsvm_line(struct reading *r, char *line, size_t length) {
     int result = take_libsvm_label(r, &p);
     result = result != 0 ? result : check_empty_line(r, false);
     sample->count = 0;
-    make_room(r, 1); /* a sample of zeros has features, too: none */
+    make_room(r, 1); /* a sample of zeros needs an array, too */
     r->indexes = false;
     p = skip_query(p);
     for (; result == 0 && *p != '\0'; p = text_skip_blanks(p)) {
@@ -301,8 +301,8 @@ static int bad_quotes(const struct reading *r, const struct text_field *field) {
     return refuse(r, "a quoted field that ends on its line, then a separator", field->text, field->length);
 }
 
-/* Takes a feature at *p as it mostly is: a number without quotes, and no blanks before the separator. Moves *p to the
- * next field, or to NULL behind the last one. */
+/* Takes a feature at *p in its usual form: a number without quotes, and without blanks before the separator. Moves
+ * *p to the next field; after the last field, to NULL. */
 static bool take_plain_value(const struct reading *r, const char **p, double *value) {
     const char *end = take_value(text_skip_blanks(*p), value);
     if (end == NULL) {
@@ -326,7 +326,7 @@ static bool take_plain_value(const struct reading *r, const char **p, double *va
     return false;
 }
 
-/* Says why a feature can't be read: with its column, and what to do. */
+/* Reports why a feature can't be read, with its column and the remedy. */
 static int refuse_value(const struct reading *r, uint32_t column, const struct text_field *field) {
     const struct column_names *names = &r->columns->names;
     bool named = names->count > 0;
@@ -347,7 +347,7 @@ static int refuse_value(const struct reading *r, uint32_t column, const struct t
                     text_shown_end(field->length), hint);
 }
 
-/* Takes a feature that is written in any way. */
+/* Takes a feature in any form. */
 static int take_field_value(struct reading *r, uint32_t column, const struct text_field *field) {
     double number;
     if (!column_value(field->text, field->length, &number) || fabs(number) > (double)FLT_MAX) {
@@ -357,11 +357,11 @@ static int take_field_value(struct reading *r, uint32_t column, const struct tex
     return 0;
 }
 
-/* Takes the field at *p, number `column`, into the sample, and moves *p as take_plain_value. */
+/* Takes the field at *p, number `column`, into the sample, and moves *p like take_plain_value. */
 static int take_column(struct reading *r, const char **p, const char *end, uint32_t column) {
     const struct columns *table = r->columns;
     struct text_field field;
-    int32_t role = column < table->count ? table->roles[column] : COLUMN_LEFT_OUT; /* too many: see read_column_line */
+    int32_t role = column < table->count ? table->roles[column] : COLUMN_LEFT_OUT; /* beyond: read_column_line */
     if (role >= 0 && take_plain_value(r, p, &r->values[role])) {
         return 0;
     }
@@ -412,7 +412,7 @@ static void criteo_labels(struct criteo_reading *criteo) {
     (void)mlr_label_make(&criteo->labels[1], "1", 1);
 }
 
-/* Gives the sample of a line; for `copy` see criteo_take. */
+/* Passes on the sample of a line; for `copy` see criteo_take. */
 static int criteo_sample(struct reading *r, const char *line, size_t length, char *copy) {
     struct criteo_reading *criteo = r->criteo;
     struct sample *sample = &r->sample;
@@ -457,7 +457,7 @@ static int read_criteo_line(struct reading *r, char *line, size_t length) {
 
 /* ---- Lines ---- */
 
-/* Sets the format by a line that is neither empty nor a comment. */
+/* Detects the format from a line that is neither empty nor a comment. */
 static void detect_format(struct reading *r, const char *line, size_t length) {
     const char *first = text_skip_blanks(line);
     const char *second = text_skip_blanks(skip_field(first));
@@ -468,20 +468,20 @@ static void detect_format(struct reading *r, const char *line, size_t length) {
         r->format = SAMPLES_LIBSVM;
     } else if (separator == TEXT_COMMA || separator == TEXT_SEMICOLON) {
         r->format = SAMPLES_CSV;
-    } else { /* a single field is the label of a sample of zeros, or a feature */
+    } else { /* a single field: the label of a sample of zeros, or a feature */
         bool feature = r->file->label_optional && r->file->features == 1;
         r->format = *second != '\0' || feature ? SAMPLES_TEXT : SAMPLES_LIBSVM;
     }
 }
 
-/* The first lines of a file, without those that are empty. */
+/* The first lines of a file, without empty ones. */
 struct look {
-    char *text; /* a copy, in which each line ends in a 0 */
+    char *text; /* a copy in which each line ends with a 0 */
     struct columns_line lines[COLUMNS_LOOK_LINES];
-    size_t count, comments; /* of the lines, leading comments */
+    size_t count, comments; /* the number of lines, and of leading comments */
 };
 
-/* Finds the lines in the text's first `size` bytes. `whole`: nothing follows. */
+/* Finds the lines in the text's first `size` bytes. `whole`: the text has no more bytes. */
 static void look_at_text(struct look *look, size_t size, bool whole) {
     char *end = look->text + size;
     uint64_t number = 0;
@@ -491,7 +491,7 @@ static void look_at_text(struct look *look, size_t size, bool whole) {
         char *next = line + length;
         bool complete = next + 1 < end || whole;
         if (!complete || length > SAMPLES_LINE_MAX || (*next == '\0' && next < end)) {
-            return; /* cut off, too long, or with a zero byte */
+            return; /* truncated, too long, or with a zero byte */
         }
         next = next < end ? (char *)(uintptr_t)text_next_line(next) : end;
         number++;
@@ -505,7 +505,7 @@ static void look_at_text(struct look *look, size_t size, bool whole) {
     }
 }
 
-/* Looks at the lines that a file begins with, and takes none. */
+/* Reads the first lines of a file without taking them. */
 static int look_at_lines(struct text_lines *lines, struct look *look, struct error *error) {
     *look = (struct look){.count = 0};
     for (size_t size = LOOK_BYTES;; size *= 2) {
@@ -546,8 +546,8 @@ static int find_table(struct reading *r, const struct look *look) {
                        : error_set(r->error, result, "%s:%llu: %s", file->path, (unsigned long long)line, error.text);
 }
 
-/* Takes a line of a label and ascending indexes. Returns how many indexes there are; 0: it is no such line. Sets *far
- * when the last one is more than twice the first. */
+/* Returns the number of indexes of a line with a label and ascending indexes; 0: it is not such a line. Sets *far
+ * when the last index is more than twice the first. */
 static uint32_t count_indexes(const struct columns_line *line, bool *far) {
     const char *p = text_skip_blanks(line->text);
     uint32_t before = 0;
@@ -568,8 +568,8 @@ static uint32_t count_indexes(const struct columns_line *line, bool *far) {
     return count;
 }
 
-/* Whether lines without a colon are libsvm's all the same, of indexes alone: all ascend, and the lines differ in length
- * or are too many for chance; but years or times that follow one another are columns. */
+/* Whether lines without a colon are libsvm lines with only indexes. All indexes must ascend, and the lines must
+ * differ in length or be too many for chance. But consecutive years or times are columns. */
 static bool are_indexes(const struct reading *r, const struct look *look) {
     bool far = false;
     uint32_t first = count_indexes(&look->lines[look->comments], &far);
@@ -585,7 +585,7 @@ static bool are_indexes(const struct reading *r, const struct look *look) {
     return differ || (many && far);
 }
 
-/* Sets the format, if it is not known, and of a table the columns, by the lines that the file begins with. */
+/* Detects the format, if it is not known, and the columns of a table, from the file's first lines. */
 static int look_at_file(struct reading *r, struct text_lines *lines) {
     struct look look;
     int result = look_at_lines(lines, &look, r->error);
@@ -616,20 +616,20 @@ static int read_line(struct reading *r, char *line, size_t length) {
     if (r->format == SAMPLES_CRITEO) {
         return read_criteo_line(r, line, length);
     }
-    if (r->format == SAMPLES_AUTO || r->format == SAMPLES_LIBSVM) { /* AUTO: empty, or a comment */
+    if (r->format == SAMPLES_AUTO || r->format == SAMPLES_LIBSVM) { /* AUTO: the file is empty, or has only comments */
         return read_libsvm_line(r, line, length);
     }
     return read_column_line(r, line, length);
 }
 
-/* Reads a line of a run, which has an end, in place. */
+/* Reads a line of a run, which has a line end, in place. */
 static int read_run_line(struct reading *r, char *line, size_t length) {
     line[length] = '\0';
     return read_line(r, line, length);
 }
 
-/* Returns the length of the line at `text`, which has an end. *feed: the first line feed from there on, found by an
- * earlier line or to be found, so that lines that end in CR alone don't search for it again and again. */
+/* Returns the length of the line at `text`, which has a line end. *feed is the first line feed from there on, or
+ * NULL if it is not known yet. It is kept between calls, so that lines ending in CR don't search for it each time. */
 static size_t line_length(const char *text, size_t left, bool with_cr, const char **feed) {
     if (*feed == NULL || *feed < text) {
         *feed = memchr(text, '\n', left);
@@ -646,13 +646,13 @@ static int read_lines(struct reading *r) {
         size_t length;
         int result = text_lines_next(&r->lines, &line, &length, r->error);
         if (result == 0 && line == NULL) {
-            r->format = r->format == SAMPLES_AUTO ? SAMPLES_LIBSVM : r->format; /* nothing but comments */
+            r->format = r->format == SAMPLES_AUTO ? SAMPLES_LIBSVM : r->format; /* there are only comments */
             return 0;
         }
         if (result == 0) {
             r->sample.line = r->lines.number;
             r->sample.place = r->file->first_place + r->lines.start;
-            r->end_place = r->sample.place + length + 1; /* 1: a line end, which may be missing */
+            r->end_place = r->sample.place + length + 1; /* 1: the line end, which may be missing */
             result = read_line(r, line, length);
         }
         if (result != 0) {
@@ -666,7 +666,7 @@ static int read_lines(struct reading *r) {
 struct idx {
     int type;
     uint64_t count; /* the first dimension */
-    uint64_t size;  /* values of each: the product of the others */
+    uint64_t size;  /* values of each sample: the product of the other dimensions */
 };
 
 static uint32_t get_big_endian(const char *bytes) {
@@ -674,7 +674,7 @@ static uint32_t get_big_endian(const char *bytes) {
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | (uint32_t)b[3];
 }
 
-/* Reads a header: two zero bytes, the type, the number of dimensions, then each dimension in 4 bytes. `words`: whether
+/* Reads a header: two zero bytes, the type, the number of dimensions, then each dimension in 4 bytes. `words`:
  * values of 4 bytes are allowed. */
 static int read_idx_header(struct text_lines *input, bool words, struct idx *idx, struct error *error) {
     int code = text_lines_fill(input, 4, error);
@@ -710,7 +710,7 @@ static int read_idx_header(struct text_lines *input, bool words, struct idx *idx
     return 0;
 }
 
-/* Opens the labels and checks that there are as many as samples. */
+/* Opens the labels, and checks that their number equals that of the samples. */
 static int open_idx_labels(const struct samples_file *file, struct text_lines *labels, uint64_t samples, int *type,
                            struct error *error) {
     if (file->labels_path == NULL) {
@@ -756,7 +756,7 @@ static int take_idx_label(struct text_lines *labels, int type, struct mlr_label 
     return result;
 }
 
-/* Checks that the file ends here. */
+/* Checks that the file ends at the present place. */
 static int expect_end(struct text_lines *input, struct error *error) {
     int result = text_lines_fill(input, 1, error);
     if (result == 0 && input->held > 0) {
@@ -816,7 +816,7 @@ static bool begins_as_idx(const struct text_lines *lines) {
     return lines->held >= 2 && lines->bytes[0] == 0 && lines->bytes[1] == 0;
 }
 
-/* Recognizes idx; other formats are detected by their lines. */
+/* Detects idx; the lines of a file decide among the other formats. */
 static int detect_idx(struct reading *r) {
     int result = text_lines_fill(&r->lines, 2, r->error);
     if (result == 0 && begins_as_idx(&r->lines)) {
@@ -833,7 +833,7 @@ static int refuse_idx_files(const struct samples_file *file, struct error *error
     return error_set(error, AML_EINPUT, "%s: idx data: expected one file, got %zu", file->path, file_count(file));
 }
 
-/* Refuses labels in another file for a file of lines. */
+/* Rejects a separate file of labels for a file of lines. */
 static int check_labels_path(const struct reading *r) {
     return r->file->labels_path == NULL
                ? 0
@@ -877,7 +877,7 @@ static void reading_close(struct reading *r) {
     free(r->criteo);
 }
 
-/* Takes over what was found of the first file's columns, unless that of another is known. */
+/* Takes over the columns of the first file that is a table. */
 static void keep_table(struct columns *first, struct columns *found) {
     if (first->count == 0 && found->count > 0) {
         *first = *found;
@@ -885,8 +885,8 @@ static void keep_table(struct columns *first, struct columns *found) {
     }
 }
 
-/* Reads the file at file->path. Sets *format to the format that was detected, *table to the columns of the first file
- * that is a table, and *end to the place behind its lines. */
+/* Reads the file at file->path. Sets *format to the detected format, *table to the columns of the first file that is
+ * a table, and *end to the place after its lines. */
 static int read_file(const struct samples_file *file, samples_sink *sink, void *context, enum samples_format *format,
                      struct columns *table, uint64_t *end, struct error *error) {
     struct reading reading = {.file = file, .format = file->format, .sink = sink, .context = context, .error = error};
@@ -903,7 +903,7 @@ static int read_file(const struct samples_file *file, samples_sink *sink, void *
     return result;
 }
 
-/* Reads all the files; the format of the first is that of all. */
+/* Reads all the files. The first file's format applies to all. */
 static int read_files(const struct samples_file *file, samples_sink *sink, void *context, enum samples_format *format,
                       struct error *error) {
     struct samples_file one = *file;
@@ -933,19 +933,19 @@ struct surveyor {
     struct samples_survey *survey;
     uint32_t maxima_capacity;
     const struct samples_wanted *wanted;
-    bool index_zero;   /* occurs */
-    uint32_t *numbers; /* [numbers_capacity] a sample's features, numbered */
+    bool index_zero;   /* index 0 occurs */
+    uint32_t *numbers; /* [numbers_capacity] the numbers of a sample's features */
     uint32_t numbers_capacity;
-    /* Files of lines. */
+    /* For files of lines. */
     struct reading *reading; /* of the present file */
     uint32_t file;
-    char *line; /* [capacity] a copy of a line that is read in full */
+    char *line; /* [capacity] a copy of a line that needs the full reader */
     size_t capacity;
     struct seen_label {
         char text[SEEN_LABEL_BYTES];
         size_t length;
         int64_t place;   /* in the survey's labels */
-    } seen[SEEN_LABELS]; /* short labels that were added, as they are written; by a hash of that */
+    } seen[SEEN_LABELS]; /* short labels already added, as written, by a hash of the text */
 };
 
 static int add_label(struct mlr_labels *labels, const struct mlr_label *label, struct error *error) {
@@ -990,7 +990,7 @@ static int survey_shape(struct surveyor *surveyor, uint32_t values, uint32_t fea
     return 0;
 }
 
-/* Numbers the sample's features, and sets *end to a number above all of them. */
+/* Numbers the sample's features, and sets *end to a number above all of these. */
 static int survey_numbers(struct surveyor *surveyor, struct sample *sample, uint32_t *end, struct error *error) {
     bool low = *end <= NUMBERING_FROM;
     if (sample->count > surveyor->numbers_capacity) {
@@ -1022,8 +1022,8 @@ static int survey_sample(void *context, const struct sample *read, struct error 
                : result;
 }
 
-/* Adds the label at text[length], unless it was added as it is written. Returns false
- * when it is no label, or a missing one. */
+/* Adds the label at text[length], unless the same text was already added. Returns false when it is not a label, or a
+ * missing one. */
 static bool survey_label(struct surveyor *surveyor, const char *text, size_t length, int *result, struct error *error) {
     struct mlr_label label;
     struct seen_label *seen =
@@ -1044,7 +1044,7 @@ static bool survey_label(struct surveyor *surveyor, const char *text, size_t len
     return true;
 }
 
-/* Surveys a line of the usual form. *usual: it was one. */
+/* Surveys a line in the usual form. Sets *usual to whether it is. */
 static int survey_usual_line(struct surveyor *surveyor, const char *line, const char *end, bool *usual) {
     struct reading *r = surveyor->reading;
     struct shape shape = {.values = 0};
@@ -1104,7 +1104,7 @@ static void add_chunk(struct samples_places *places, const struct samples_chunk 
     places->chunks[places->count++] = *chunk;
 }
 
-/* Surveys a chunk of the file's lines (line_reading.sink). There is one thread, so chunks come in order. */
+/* Surveys a chunk of the file's lines (line_reading.sink). With only one thread, chunks come in order. */
 static int survey_chunk(void *context, unsigned thread, const struct line_chunk *chunk) {
     struct surveyor *surveyor = context;
     struct samples_places *places = &surveyor->survey->places;
@@ -1156,7 +1156,7 @@ static int survey_file(struct surveyor *surveyor, struct reading *r) {
     return result == 0 ? check_samples(r) : result;
 }
 
-/* Surveys files of lines, the format of the first of which is that of all. */
+/* Surveys files of lines. The first file's format applies to all. */
 static int survey_lines(const struct samples_file *file, struct surveyor *surveyor, struct error *error) {
     struct samples_file one = *file;
     int result = 0;
@@ -1180,7 +1180,7 @@ static int survey_lines(const struct samples_file *file, struct surveyor *survey
     return result;
 }
 
-/* Reads an idx file's header and labels alone: the header has all else that a survey needs. */
+/* Reads only an idx file's header and labels. The header has everything else that a survey needs. */
 static int survey_idx(const struct samples_file *file, struct samples_survey *survey, struct error *error) {
     struct text_lines images = {0};
     struct text_lines labels = {0};
@@ -1223,7 +1223,7 @@ static int find_idx(const struct samples_file *file, bool *is_idx, struct error 
     return result;
 }
 
-/* Puts what is of features into the order of their final numbers. */
+/* Brings the features' data into the order of their final numbers. */
 static void number_survey(struct samples_survey *survey) {
     uint32_t before = survey->features;
     survey->features = survey->numbering.places.count;
@@ -1265,7 +1265,7 @@ int samples_survey(const struct samples_file *file, const struct samples_wanted 
         return result;
     }
     if (wanted->numbered && !reads_values(wanted) && survey->features > NUMBERING_FROM) {
-        struct samples_wanted all = *wanted; /* lines have been passed over whose indexes must be known */
+        struct samples_wanted all = *wanted; /* lines whose indexes are needed were skipped */
         all.values = true;
         samples_survey_close(survey);
         return samples_survey(file, &all, survey, error);
@@ -1282,7 +1282,7 @@ int samples_survey(const struct samples_file *file, const struct samples_wanted 
         }
     }
     survey->dense = survey->format != SAMPLES_LIBSVM;
-    if (survey->features == 0) { /* only samples of zeros */
+    if (survey->features == 0) { /* there are only samples of zeros */
         survey->features = 1;
         survey->maxima = wanted->maxima ? memory_resized(survey->maxima, 1, sizeof *survey->maxima) : NULL;
         if (wanted->maxima) {
@@ -1293,7 +1293,7 @@ int samples_survey(const struct samples_file *file, const struct samples_wanted 
     return 0;
 }
 
-/* ---- Files of lines, in any parts and several threads ---- */
+/* ---- Files of lines: any parts, in several threads ---- */
 
 int samples_are_lines(const struct samples_file *file, bool *lines, struct error *error) {
     bool is_idx = file->format == SAMPLES_IDX;
@@ -1338,7 +1338,7 @@ static uint64_t place_in(const struct samples_run *run, const char *line) {
     return run->named ? hash_pair(run->name, place) : place;
 }
 
-/* Reads the run's lines; `copy` has its text, to be changed, or is NULL when it need not be. */
+/* Reads the run's lines. `copy` is a copy of its text that may be changed; NULL if no change is needed. */
 static int read_run_lines(struct reading *r, char *copy, const char **at) {
     const struct samples_run *run = r->run;
     const char *end = run->text + run->size;
@@ -1365,7 +1365,7 @@ static int read_run_lines(struct reading *r, char *copy, const char **at) {
     return 0;
 }
 
-/* Whether the text of a run of Criteo lines has to be copied, see criteo_take. */
+/* Whether the text of a run of Criteo lines must be copied, see criteo_take. */
 static bool criteo_is_special(const struct samples_head *head, const struct samples_run *run) {
     return memchr(run->text, '"', run->size) != NULL || memchr(run->text, ' ', run->size) != NULL ||
            (head->criteo.separator != '\t' && memchr(run->text, '\t', run->size) != NULL);
@@ -1424,7 +1424,7 @@ const struct samples_chunk *samples_find_chunk(const struct samples_places *plac
     return found != NULL && found->file == file && found->split == split && found->offset == offset ? found : NULL;
 }
 
-/* ---- Criteo files, which need no reading ---- */
+/* ---- Surveys of Criteo files, without reading them ---- */
 
 int samples_are_criteo(const struct samples_file *file, bool *criteo, struct error *error) {
     struct text_lines lines;
@@ -1465,7 +1465,7 @@ int samples_survey_criteo(const struct samples_file *file, struct samples_survey
         struct mlr_label label;
         (void)mlr_label_make(&label, texts[k], 1);
         (void)mlr_labels_add(&survey->labels, &label);
-        survey->labels.items[k].count = 0; /* nobody has counted */
+        survey->labels.items[k].count = 0; /* the labels have not been counted */
     }
     mlr_labels_sort(&survey->labels);
     if (result != 0) {

@@ -17,7 +17,8 @@ uint32_t scale_known(const struct scale *scale, const struct sample *sample) {
     return count;
 }
 
-/* A few values far from all others would decide a model, and one of them in a test sample its prediction. */
+/* Clips a standardized value. Otherwise a few values far from all others would decide a model, and a single one in a
+ * test sample its prediction. */
 static float limited(double value) {
     value = value < SCALE_STANDARD_LIMIT ? value : SCALE_STANDARD_LIMIT;
     return (float)(value > -SCALE_STANDARD_LIMIT ? value : -SCALE_STANDARD_LIMIT);
@@ -25,7 +26,7 @@ static float limited(double value) {
 
 static void scale_features(const struct scale *scale, const struct sample *sample, uint32_t count, float *values) {
     if (sample->features == NULL &&
-        scale->centres != NULL) { /* most values come so: the compiler makes vectors of it */
+        scale->centres != NULL) { /* the usual case, as a loop that the compiler vectorizes */
         for (uint32_t i = 0; i < count; i++) {
             values[i] = limited((sample->values[i] - scale->centres[i]) * scale->factors[i]);
         }

@@ -17,7 +17,7 @@ static const char *skip_word(const char *p, const char *end) {
     return p;
 }
 
-/* Returns the place behind the last byte of [p, end) that is not a blank. */
+/* Returns the place after the last byte of [p, end) that is not a blank. */
 static const char *trim(const char *p, const char *end) {
     while (end > p && text_is_blank(end[-1])) {
         end--;
@@ -27,7 +27,7 @@ static const char *trim(const char *p, const char *end) {
 
 /* ---- libsvm ---- */
 
-/* Counts the colons. *comment: there is a '#'. */
+/* Counts the colons. Sets *comment if there is a '#'. */
 static uint64_t count_colons(const char *p, const char *end, bool *comment) {
     uint64_t colons = 0;
     unsigned hashes = 0;
@@ -39,7 +39,7 @@ static uint64_t count_colons(const char *p, const char *end, bool *comment) {
     return colons;
 }
 
-/* Takes the digits before the colon, which begin at `from` or behind a blank. */
+/* Takes the digits before the colon, which must begin at `from` or after a blank. */
 static bool index_before(const char *from, const char *colon, uint64_t limit, uint32_t *index) {
     const char *p = colon;
     uint64_t value = 0;
@@ -69,7 +69,7 @@ bool shape_libsvm(const char *line, const char *end, uint64_t limit, struct shap
     if (pairs == 0) {
         return true;
     }
-    /* The first pair's colon is in its field; the last pair's is in the last field. */
+    /* The first pair's colon must be in the first field, the last pair's in the last field. */
     const char *colon = memchr(first, ':', (size_t)(end - first));
     const char *last = memrchr(first, ':', (size_t)(end - first));
     return colon < skip_word(first, end) && index_before(first, colon, limit, &shape->first) &&

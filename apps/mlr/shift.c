@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A number from -most to `most`, by 32 random bits. */
+/* Returns a number from -most to `most`, chosen by 32 random bits. */
 static int32_t shift_of(uint32_t bits, uint32_t most) {
     return (int32_t)((uint64_t)bits * (2 * (uint64_t)most + 1) >> 32) - (int32_t)most;
 }

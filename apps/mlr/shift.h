@@ -1,4 +1,4 @@
-/* Shifts an image at random: the augmentation of --shift. Pure. */
+/* Shifts an image at random, for --shift. A pure function. */
 #ifndef APPS_MLR_SHIFT_H
 #define APPS_MLR_SHIFT_H
 
@@ -10,8 +10,8 @@ struct mlr_image {
     uint32_t width, height, channels;
 };
 
-/* Copies the image `in` to `out`, of values of `value` bytes, moved by -most to `most` pixels in each direction, which
- * the bits of `random` choose. Pixels that come in from outside are 0. `most` is below width and height. */
+/* Copies the image `in` to `out`, moved by -most to `most` pixels in each direction; the bits of `random` choose the
+ * shift. Each channel has `value` bytes. Pixels from outside the image are 0. `most` must be below width and height. */
 void mlr_shift(const void *in, void *out, const struct mlr_image *image, size_t value, uint32_t most, uint64_t random);
 
 #endif

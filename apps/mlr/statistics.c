@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes the order of samples differ from the choice of those that are held out. */
+/* Makes the order of samples independent of the choice of held-out samples. */
 static const uint64_t ORDER_SEED = 0x5a3dfb1c9e7720d1;
-/* A feature whose variance is less than this part of its squared mean is constant, but for rounding: its sums have
- * digits enough to tell, and numbers such as times differ by little beside their mean. */
+/* A feature is constant, up to rounding, if its variance is below this part of its squared mean. The limit is small,
+ * as numbers such as times differ by little compared with their mean; the sums have enough digits. */
 static const double CONSTANT_VARIANCE = 1e-22;
 
 /* ---- Features ---- */
@@ -56,7 +56,7 @@ struct feature_moments statistics_moments(const struct statistics *statistics, u
     }
     const struct feature_sums *sums = &statistics->features[feature];
     double n = (double)statistics->samples;
-    double zeros = n - sums->written; /* not written: 0 - first from `first` */
+    double zeros = n - sums->written; /* values that are not written are 0: 0 - first, relative to `first` */
     double sum = sums->sum - zeros * sums->first;
     double squares = sums->squares + zeros * sums->first * sums->first;
     double from_first = sum / n;
@@ -74,7 +74,7 @@ double statistics_size(const struct statistics *statistics, uint32_t feature) {
     return sqrt(fmax(squares, 0) / sums->nonzeros);
 }
 
-/* Returns the factor by which a feature's differences from its mean are multiplied; 0: the feature is left out. */
+/* Returns the factor for a feature's differences from its mean; 0: the feature is dropped. */
 static double centred_factor(const struct feature_moments *moments) {
     if (!(moments->variance > CONSTANT_VARIANCE * moments->mean * moments->mean) || moments->part <= 0) {
         return 0;
@@ -115,7 +115,7 @@ static int add_label(struct statistics *statistics, const struct mlr_label *labe
 
 /* ---- Drawn samples ---- */
 
-/* Returns how many samples are to be drawn, as far as is known: fewer, the more values and classes they have. */
+/* Returns how many samples to draw, as far as known: fewer if samples have more values or classes. */
 static size_t drawn_limit(const struct statistics *statistics) {
     double values = fmax((double)statistics->values / (double)statistics->samples, 1);
     double limit = STATISTICS_DRAWN_WORK / values / statistics->labels.count;
@@ -212,7 +212,7 @@ static int drawn_order(const void *a, const void *b) {
     return left->order < right->order ? -1 : left->order > right->order;
 }
 
-/* Numbers labels, and their counts, as `labels` does. */
+/* Reorders the labels and their counts as in `labels`. */
 static void number_labels(struct statistics *statistics, const struct mlr_labels *labels) {
     uint64_t *counts = memory_zeroed(labels->count, sizeof *counts);
     uint32_t *numbers = memory_zeroed((size_t)statistics->labels.count + 1, sizeof *numbers);
@@ -229,7 +229,7 @@ static void number_labels(struct statistics *statistics, const struct mlr_labels
     statistics->label_counts = counts;
 }
 
-/* Puts the sums into the order of numbers[feature_count], of which there are `features`. */
+/* Reorders the sums by numbers[feature_count]; there are `features` final numbers. */
 static void number_sums(struct statistics *statistics, const uint32_t *numbers, uint32_t features) {
     struct statistics numbered = {.feature_count = 0};
     make_features(&numbered, features);

@@ -8,7 +8,7 @@
 
 /* ---- Drawn samples as a set ---- */
 
-/* Drawn samples, scaled, in columns of their own: of the features that occur in them. */
+/* Drawn samples, scaled. Their columns are only the features that occur in them. */
 struct drawn_set {
     struct validate_set set;
     uint32_t *labels, *places;
@@ -17,8 +17,8 @@ struct drawn_set {
     double squares;
 };
 
-/* Sets columns[feature] to the column of each feature that some drawn sample has, in the order of the features, or to
- * UINT32_MAX. Returns the number of columns. */
+/* Sets columns[feature] to the column of each feature that occurs in some drawn sample, in the order of the
+ * features; for others, to UINT32_MAX. Returns the number of columns. */
 static uint32_t find_columns(const struct tuning *tuning, const struct statistics *statistics, bool all,
                              uint32_t *columns) {
     uint32_t features = tuning->scale.features;
@@ -36,7 +36,7 @@ static uint32_t find_columns(const struct tuning *tuning, const struct statistic
     return count;
 }
 
-/* Writes a drawn sample's row behind the `used` values of the set. Returns how many values the set has then. */
+/* Writes a drawn sample's row after the `used` values of the set. Returns the new number of values. */
 static size_t add_row(struct drawn_set *drawn, const struct scale *scale, const struct drawn *from, bool all,
                       const uint32_t *columns, float *scaled, size_t used) {
     const struct sample sample = {.features = from->features, .values = from->values, .count = from->count};
@@ -60,7 +60,7 @@ static size_t add_row(struct drawn_set *drawn, const struct scale *scale, const 
     return used;
 }
 
-/* `all`: zeros of a sample become values too, as centres are not 0. */
+/* Makes the set. With centres a sample's zeros become values too (`all`), as they are not 0 after scaling. */
 static void drawn_make(struct drawn_set *drawn, const struct tuning *tuning, const struct statistics *statistics,
                        uint32_t classes) {
     size_t rows = statistics->drawn_count;

@@ -1,5 +1,5 @@
-/* What a job chooses by the statistics of its samples (statistics.h), alike in all its processes: how features are
- * scaled, how strongly weights are regularized, and how long steps may be. */
+/* Settings that a job chooses by the statistics of its samples (statistics.h), the same in all processes: how
+ * features are scaled, how strongly weights are regularized, and how long steps may be. */
 #ifndef APPS_MLR_TUNING_H
 #define APPS_MLR_TUNING_H
 
@@ -14,8 +14,8 @@ struct tuning {
     /* By cross-validation: */
     bool validated;
     struct validated validation;
-    uint32_t dropped;          /* dense: features that are constant, or as good as that */
-    double *centres, *factors; /* [features] the scale's */
+    uint32_t dropped;          /* dense: number of features that are constant, or nearly so */
+    double *centres, *factors; /* [features] centres and factors of the scale */
 };
 
 /* Makes the scale of kind SCALE_STANDARD (dense: centred, by the standard deviation over the root of the part of values

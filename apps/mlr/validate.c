@@ -11,23 +11,23 @@
 #include <string.h>
 
 enum {
-    STEPS_MAX = 15,     /* of L-BFGS, for each C */
-    HISTORY = 8,        /* pairs that L-BFGS remembers */
-    BACKTRACKS_MAX = 8, /* of a line search */
+    STEPS_MAX = 15,     /* steps of L-BFGS for each C */
+    HISTORY = 8,        /* pairs that L-BFGS stores */
+    BACKTRACKS_MAX = 8, /* steps back in a line search */
     GRID_FIRST = -4,    /* C = 10^-4 to 10^3 */
     GRID_LAST = 3,
-    WORSE_MAX = 2,         /* in a row, after which larger C are not tried */
-    FACTORED_MAX = 2048,   /* rows whose Gram matrix is factored */
-    POWER_STEPS = 30,      /* of the power iteration */
-    CURVATURE_ROWS = 2000, /* rows that it looks at */
+    WORSE_MAX = 2,         /* after this many worse C in a row, larger C are not tried */
+    FACTORED_MAX = 2048,   /* most rows whose Gram matrix is factored */
+    POWER_STEPS = 30,      /* steps of the power iteration */
+    CURVATURE_ROWS = 2000, /* most rows in the power iteration */
 };
 
-/* Products that a cross-validation may cost; folds are left out beyond. */
+/* Most products of a cross-validation; folds beyond are left out. */
 static const double WORK_MAX = 1.5e10;
-/* Products that one fold alone may cost; beyond them there is no cross-validation. */
+/* Most products of a single fold; if it needs more, there is no cross-validation. */
 static const double FOLD_WORK_MAX = 2e11;
 
-/* The samples as a matrix X: dense, or as the set has them. */
+/* The samples as a matrix X: dense, or sparse as in the set. */
 struct matrix {
     size_t rows;
     uint32_t columns, classes;
@@ -40,7 +40,7 @@ struct matrix {
     float *scratch; /* narrow's */
 };
 
-/* The weights to be found: W [columns][classes], then the biases [classes]. */
+/* Returns the number of weights: W [columns][classes], then the biases [classes]. */
 static size_t weight_count(const struct matrix *x) {
     return ((size_t)x->columns + 1) * x->classes;
 }
@@ -72,7 +72,7 @@ static void make_dense_gram(const struct validate_set *set, double *gram) {
     free(dense);
 }
 
-/* The same, where most values are 0. */
+/* Like make_dense_gram, for samples with mostly zeros. */
 static void make_sparse_gram(const struct validate_set *set, double *gram) {
     float *row = memory_zeroed((size_t)set->columns + 1, sizeof *row);
     for (size_t r = 0; r < set->rows; r++) {
@@ -93,8 +93,8 @@ static void make_sparse_gram(const struct validate_set *set, double *gram) {
     free(row);
 }
 
-/* Replaces the lower triangle of a symmetric matrix by its Cholesky factor. Rows that others span have a small diagonal
- * (`least`) instead of 0. */
+/* Replaces the lower triangle of a symmetric matrix by its Cholesky factor. Linearly dependent rows get a small
+ * diagonal element (`least`) instead of 0. */
 static void factor(double *a, size_t n, double least) {
     for (size_t j = 0; j < n; j++) {
         double *row = a + j * n;
@@ -106,8 +106,8 @@ static void factor(double *a, size_t n, double least) {
     }
 }
 
-/* More columns than rows: R with R R' = X X' in place of X. A model's weights are sums of rows, so that the losses that
- * can be reached, and the lengths of the weights, are the same. */
+/* For more columns than rows: replaces X by R with R R' = X X'. A model's weights are sums of rows, so the possible
+ * losses and lengths of the weights stay the same. */
 static void make_factored(const struct validate_set *set, struct matrix *x) {
     size_t n = set->rows;
     double *gram = memory_zeroed(n * n, sizeof *gram);
@@ -127,10 +127,10 @@ static void make_factored(const struct validate_set *set, struct matrix *x) {
     free(gram);
 }
 
-/* If R takes less work in a step than X: products with both of its triangles, as no zero is left out, beside products
- * with X's values and the steps' vectors, which are as long as there are columns. */
+/* Whether a step takes less work with R than with X. R costs products with its triangle, forward and backward, as it
+ * has no zeros to skip. X costs products with its values, and its steps have vectors as long as there are columns. */
 static bool is_factored(const struct validate_set *set) {
-    enum { VALUE_WORK = 2, COLUMN_WORK = 12 }; /* by that of a value of R */
+    enum { VALUE_WORK = 2, COLUMN_WORK = 12 }; /* relative to the work for a value of R */
     size_t work = VALUE_WORK * set->starts[set->rows] + COLUMN_WORK * (size_t)set->columns;
     return set->columns > set->rows && set->rows <= FACTORED_MAX && set->rows * set->rows < work;
 }
@@ -166,7 +166,7 @@ static void matrix_close(struct matrix *x) {
     free(x->scratch);
 }
 
-/* logits = X W + b */
+/* Computes logits = X W + b. */
 static void forward(const struct matrix *x, const float *weights, float *logits) {
     const struct mlr_weights w = {
         .rows = (float *)(uintptr_t)weights, .stride = x->classes, .bias = x->columns, .classes = x->classes};
@@ -183,7 +183,7 @@ static void forward(const struct matrix *x, const float *weights, float *logits)
     }
 }
 
-/* gradient = X' E, and the sums of E */
+/* Computes the gradient: X' E, and the sums of E. */
 static void backward(const struct matrix *x, const float *errors, float *gradient) {
     size_t classes = x->classes;
     memset(gradient, 0, weight_count(x) * sizeof *gradient);
@@ -215,12 +215,12 @@ static void backward(const struct matrix *x, const float *errors, float *gradien
 
 /* ---- The loss of a fold ---- */
 
-/* A fold: every `folds`th row from `number` on is left out. */
+/* A fold: leaves out every `folds`th row, from `number` on. */
 struct fold {
     const struct matrix *x;
     size_t number, folds;
-    size_t kept;   /* rows that are not left out */
-    double lambda; /* beside their mean loss */
+    size_t kept;   /* number of rows that are not left out */
+    double lambda; /* factor of the regularization relative to the mean loss */
     float *logits; /* [rows][classes] */
 };
 
@@ -236,7 +236,7 @@ static double losses(const struct fold *fold, size_t first, size_t end) {
     return loss.loss;
 }
 
-/* Returns the objective at `weights`, and its gradient. */
+/* Returns the objective at `weights`, and computes its gradient. */
 static double objective(const struct fold *fold, const float *weights, float *gradient) {
     const struct matrix *x = fold->x;
     size_t regularized = (size_t)x->columns * x->classes;
@@ -247,7 +247,7 @@ static double objective(const struct fold *fold, const float *weights, float *gr
             memset(fold->logits + r * x->classes, 0, x->classes * sizeof *fold->logits);
         }
     }
-    for (size_t first = 0; first < x->rows;) { /* the rows between two that are left out */
+    for (size_t first = 0; first < x->rows;) { /* a range of rows between two that are left out */
         size_t end = first;
         while (end < x->rows && !left_out(fold, end)) {
             end++;
@@ -264,7 +264,7 @@ static double objective(const struct fold *fold, const float *weights, float *gr
     return sum / (double)fold->kept + fold->lambda / 2 * squares;
 }
 
-/* Returns the sum of the losses of the rows that are left out. */
+/* Returns the sum of the losses of the left-out rows. */
 static double loss_left_out(const struct fold *fold, const float *weights) {
     double sum = 0;
     forward(fold->x, weights, fold->logits);
@@ -315,7 +315,7 @@ static void add(const struct lbfgs *l, double factor_of_a, const float *a, float
     cblas_saxpy((blasint)l->size, (float)factor_of_a, a, 1, to, 1);
 }
 
-/* The two loops: direction = -H gradient. `first`: the factor of the gradient when nothing is remembered. */
+/* The two loops of L-BFGS: direction = -H gradient. `first` is the factor of the gradient when no pairs are stored. */
 static void find_direction(struct lbfgs *l, double first) {
     double alphas[HISTORY];
     for (size_t i = 0; i < l->size; i++) {
@@ -338,7 +338,7 @@ static void find_direction(struct lbfgs *l, double first) {
     }
 }
 
-/* Remembers the step from weights to next. */
+/* Stores the step from `weights` to `next`. */
 static void remember(struct lbfgs *l) {
     unsigned h = l->count > 0 ? (l->newest + 1) % HISTORY : 0;
     for (size_t i = 0; i < l->size; i++) {
@@ -359,7 +359,7 @@ static void swap(float **a, float **b) {
     *b = kept;
 }
 
-/* Minimizes the fold's objective from l->weights on. */
+/* Minimizes the fold's objective, starting at l->weights. */
 static void minimize(struct lbfgs *l, const struct fold *fold, double first) {
     double now = objective(fold, l->weights, l->gradient);
     l->count = 0;
@@ -400,7 +400,7 @@ double validate_lambda(double c, double samples, uint32_t classes) {
     return (classes == 2 ? 2 : 1) / (c * samples);
 }
 
-/* Sets biases[classes] to the logarithms of the classes' shares of the rows that are kept. */
+/* Sets biases[classes] to the logarithms of the classes' shares among the kept rows. */
 static void share_biases(const struct fold *fold, float *biases) {
     const struct matrix *x = fold->x;
     double *counts = memory_zeroed(x->classes, sizeof *counts);
@@ -425,7 +425,7 @@ static size_t folds_of(size_t rows) {
     return rows < 20 ? rows : rows < 500 ? 10 : rows < 2000 ? 5 : 3;
 }
 
-/* A fold's way through the grid: each C begins where the one below it ended. */
+/* A fold's state along the grid: each C starts at the weights of the C before. */
 struct way {
     struct fold fold;
     struct lbfgs lbfgs;
@@ -471,7 +471,7 @@ bool validate(const struct validate_set *set, struct validated *result) {
             loss += loss_left_out(&way->fold, way->lbfgs.weights);
         }
         loss /= (double)tested;
-        bool useful = result->loss < result->constant; /* else even the least C was as good as the constant */
+        bool useful = result->loss < result->constant; /* otherwise even the least C is no better than the constant */
         worse = loss < result->loss || !useful ? 0 : worse + 1;
         if (loss < result->loss) {
             result->loss = loss;

@@ -1,4 +1,4 @@
-/* validate_by_steps of validate.h. All C are tried at once: a column has a weight for each, side by side. */
+/* validate_by_steps of validate.h. All C are tried at once: a column has one weight for each C, contiguous. */
 #include "agileml/base/memory.h"
 #include "apps/mlr/validate.h"
 
@@ -8,33 +8,33 @@
 
 enum {
     GRID = 8,          /* C from 0.01 to 2, three to a power of ten */
-    FOLDS = 3,         /* but of few rows */
-    FOLDS_OF_FEW = 10, /* below FEW_ROWS rows */
+    FOLDS = 3,         /* folds, unless there are few rows */
+    FOLDS_OF_FEW = 10, /* folds when there are fewer than FEW_ROWS rows */
     FEW_ROWS = 500,
-    ENOUGH_TESTED = 2000, /* rows that are left out in all folds: further folds are not tried */
-    STEPS_MIN = 16000,    /* of a fold, if PASSES_MAX allow it */
+    ENOUGH_TESTED = 2000, /* rows left out in all folds together, after which further folds are not tried */
+    STEPS_MIN = 16000,    /* steps of a fold, if PASSES_MAX allows it */
     PASSES_MIN = 5,
     PASSES_MAX = 30
 };
 
-/* A number for each C, aligned as memory_zeroed does. */
+/* A number for each C. Aligned like memory from memory_zeroed. */
 typedef float lanes __attribute__((vector_size(GRID * sizeof(float)), aligned(16)));
 
-/* What a step does in a column. */
+/* The factors of a step in a column. */
 struct column_pace {
-    float rate;  /* the error's factor; 0: no row that is kept has the column */
-    float decay; /* a step takes this times lambda from the weights */
+    float rate;  /* factor of the error; 0: no kept row has the column */
+    float decay; /* a step subtracts this times lambda times the weights from the weights */
 };
 
-/* A fold: every `folds`th row from `number` on is left out. Weights are of the logit of class 1; that of class 0 is
- * 0. */
+/* A fold: leaves out every `folds`th row, from `number` on. Weights are those of the logit of class 1; the logit of
+ * class 0 is 0. */
 struct fold {
     const struct validate_set *set;
     size_t number, folds;
-    size_t kept, ones;         /* rows that are not left out, and those of class 1 */
-    lanes lambdas;             /* beside the mean loss */
-    lanes *weights;            /* [columns + 1] the biases last */
-    struct column_pace *paces; /* [columns + 1] the same */
+    size_t kept, ones;         /* rows that are not left out, and how many of these have class 1 */
+    lanes lambdas;             /* factors of the regularization relative to the mean loss */
+    lanes *weights;            /* [columns + 1], the biases last */
+    struct column_pace *paces; /* [columns + 1], the biases last */
 };
 
 static bool left_out(const struct fold *fold, size_t row) {
@@ -45,7 +45,7 @@ static double grid_c(double place) {
     return 0.01 * pow(10, place / 3);
 }
 
-/* Sets `kept`, `ones`, and counts[columns] to the rows that are kept and have each column. */
+/* Sets `kept` and `ones`, and counts[columns] to the number of kept rows that have each column. */
 static void count_rows(struct fold *fold, uint32_t *counts) {
     const struct validate_set *set = fold->set;
     fold->kept = fold->ones = 0;
@@ -76,12 +76,12 @@ static void set_paces(struct fold *fold, const struct validate_pace *pace, const
     free(powers);
 }
 
-/* Returns the logit of class 1 that a model has which knows the classes' shares of the kept rows alone. */
+/* Returns the logit of class 1 for a model that knows only the classes' shares among the kept rows. */
 static double constant_logit(const struct fold *fold) {
     return log(((double)fold->ones + 0.5) / ((double)(fold->kept - fold->ones) + 0.5));
 }
 
-/* Begins the fold `number`: weights at 0, biases at the constant's logit. */
+/* Begins the fold `number`, with weights 0 and the bias of a constant model. */
 static void begin(struct fold *fold, size_t number, const struct validate_pace *pace) {
     uint32_t columns = fold->set->columns;
     uint32_t *counts = memory_zeroed((size_t)columns + 1, sizeof *counts);
@@ -109,7 +109,7 @@ STEPS_BODY void logits(const struct fold *fold, size_t row, lanes *z) {
     *z = sum;
 }
 
-/* Takes the step of a row; its rates are `part` of those at the beginning. */
+/* Takes the step of a row. Its rates are the first rates multiplied by `part`. */
 STEPS_BODY void step(struct fold *fold, size_t row, float part) {
     const struct validate_set *set = fold->set;
     const lanes zeros = {0};
@@ -129,7 +129,7 @@ STEPS_BODY void step(struct fold *fold, size_t row, float part) {
     fold->weights[set->columns] -= fold->paces[set->columns].rate * errors;
 }
 
-/* Passes over the rows that are kept; the rates fall to 0 in a straight line. */
+/* Passes over the kept rows, while the rates fall linearly to 0. */
 STEPS_BODY void train_body(struct fold *fold) {
     size_t passes = (STEPS_MIN + fold->kept - 1) / fold->kept;
     passes = passes > PASSES_MIN ? passes : PASSES_MIN;
@@ -151,7 +151,7 @@ static void train_portable(struct fold *fold) {
 }
 
 #if defined(__x86_64__)
-/* Without fma, so with the same result. */
+/* Without FMA, so the result is the same as elsewhere. */
 __attribute__((target("avx2"))) static void train_avx2(struct fold *fold) {
     train_body(fold);
 }
@@ -175,7 +175,7 @@ static double loss_of(double logit, uint32_t label) {
     return z > 0 ? z + log1p(exp(-z)) : log1p(exp(z));
 }
 
-/* Adds the losses on the rows that are left out: to losses[] those of each C, to *constant those of the constant. */
+/* Adds the losses on the left-out rows: those of each C to losses[], that of the constant model to *constant. */
 static void add_losses(const struct fold *fold, double losses[GRID], double *constant) {
     const struct validate_set *set = fold->set;
     double logit = constant_logit(fold);
@@ -189,7 +189,7 @@ static void add_losses(const struct fold *fold, double losses[GRID], double *con
     }
 }
 
-/* Returns the place in the grid of the least loss, between its points by a parabola. */
+/* Returns the place of the least loss in the grid, between grid points by a parabola. */
 static double least_at(const double losses[GRID]) {
     unsigned best = 0;
     for (unsigned g = 1; g < GRID; g++) {

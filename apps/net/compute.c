@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samples that go together through the layers before the first dense one: few enough for a processor's cache, enough
- * for products that are large. */
+/* Samples that pass together through the layers before the first dense one: few enough for a processor's cache, but
+ * enough for large products. */
 enum { TOGETHER = 2, ALIGNMENT = 64 };
 
 static size_t larger(size_t one, size_t other) {
@@ -24,13 +24,13 @@ static void *room_of(size_t count, size_t size, bool *failed) {
     return memory;
 }
 
-/* Whether layer `l` works in place. The samples themselves stay as they are. */
+/* Whether layer `l` works in place. The batch's samples must not change. */
 static bool in_place(const struct network *network, size_t l) {
     enum network_kind kind = network->layers[l].kind;
     return l > 0 && (kind == NETWORK_RELU || kind == NETWORK_DROPOUT);
 }
 
-/* Whether nobody needs what layer `l` gives but the pool behind it. */
+/* Whether only the pool after layer `l` needs the layer's output. */
 static bool is_passing(const struct network *network, size_t l) {
     enum network_kind kind = network->layers[l].kind;
     return (kind == NETWORK_CONV || kind == NETWORK_NORM) && l + 1 < network->count &&
@@ -156,7 +156,7 @@ struct values {
     size_t stride;
 };
 
-/* Returns where the values behind layer `l` are, of the span's samples. */
+/* Returns where the output of layer `l` is, for the span's samples. */
 static struct values values_behind(const struct compute *compute, size_t l, const struct compute_thread *thread,
                                    struct span span) {
     size_t size = network_values(&compute->network->layers[l].out);
@@ -169,7 +169,8 @@ static struct values values_behind(const struct compute *compute, size_t l, cons
     return (struct values){.values = compute->values[l] + span.first * size, .stride = size};
 }
 
-/* The same before layer `l`. Of the first layer they are the batch's samples, which nobody changes. */
+/* Returns where the input of layer `l` is, for the span's samples. The first layer's input is the batch's samples,
+ * which must not change. */
 static struct values values_before(const struct compute *compute, size_t l, const struct compute_thread *thread,
                                    const struct compute_batch *batch, struct span span) {
     if (l > 0) {
@@ -202,7 +203,7 @@ static void norm_values(const struct network_layer *layer, struct values x, cons
     }
 }
 
-/* Returns the bits of the inputs of layer `l`, of samples from `first` on; NULL where it does not skip zeros. */
+/* Returns the bits of the inputs of layer `l`, for samples from `first` on; NULL if the layer does not skip zeros. */
 static uint64_t *bits_before(const struct compute *compute, size_t l, size_t first) {
     size_t in = network_values(&compute->network->layers[l].in);
     return compute->bits != NULL && l == compute->first_trained ? compute->bits + first * nn_sparse_words(in) : NULL;
@@ -281,8 +282,8 @@ void compute_forward(struct compute *compute, const float *parameters, const str
 
 /* ---- Backward ---- */
 
-/* Takes the errors dy behind layer `l` back. Returns those before it, which may lie in place of dy; NULL where no layer
- * before has parameters. `to` is where they may be put. */
+/* Propagates the errors dy from the output of layer `l` to its input. Returns the errors of the input, which may be
+ * in place of dy; NULL if no earlier layer has parameters. `to` is room for them. */
 static float *layer_backward(const struct compute *compute, size_t l, const float *parameters,
                              const struct compute_batch *batch, const struct compute_thread *thread, struct span span,
                              float *dy, float *to) {
@@ -351,8 +352,8 @@ void compute_backward(struct compute *compute, const float *parameters, const st
 
 /* ---- Gradient ---- */
 
-/* Returns the errors behind a dense layer, after compute_backward: those before the next dense layer, which the layers
- * between have changed in place; behind the last layer they are in place of the probabilities. */
+/* Returns the errors of a dense layer's output, after compute_backward. They are the next dense layer's input
+ * errors, changed in place by the layers between. For the last layer they replace the probabilities. */
 static const float *errors_behind(const struct compute *compute, size_t l) {
     for (size_t next = l + 1; next < compute->network->count; next++) {
         if (compute->errors[next] != NULL) {
@@ -362,7 +363,8 @@ static const float *errors_behind(const struct compute *compute, size_t l) {
     return compute->values[compute->network->count - 1];
 }
 
-/* Adds up what the threads have summed, for parameters first..end-1 of their own ones, and sets it to zero. */
+/* Adds the threads' sums, for the range first..end-1 of the layers' own parameters, to the target, and sets the sums
+ * to zero. */
 static void add_own(struct compute *compute, const struct network_layer *layer, size_t own, unsigned thread,
                     float scale, float *target) {
     size_t first = layer->parameters * thread / compute->threads;

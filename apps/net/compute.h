@@ -1,13 +1,14 @@
-/* The arithmetic of a network on a batch of samples, in several threads: forward, backward, gradient. The memory for it
- * is made once for a number of samples; no call but compute_room allocates.
+/* The arithmetic of a network on a batch of samples, in several threads: forward, backward, gradient. compute_room
+ * allocates the memory for a number of samples; no other call allocates.
  *
- * Layers before the first dense one, over images mostly, go through few samples at a time, so that what is between them
- * stays in a processor's cache. From the first dense layer on, a thread takes all its samples at once. Gradients of
- * dense layers are computed last, by rows, so that threads need no copies of them to be summed.
+ * Layers before the first dense one, mostly layers over images, process few samples at a time, so that intermediate
+ * values stay in a processor's cache. From the first dense layer on, a thread processes all its samples at once.
+ * Gradients of dense layers are computed last and divided by rows, so that threads need no copies of their own to be
+ * summed.
  *
- * The first layer with parameters, if it is dense, skips inputs that are 0, where that pays (sparse.h): forward by the
- * inputs of the thread's part of the batch, in the gradient by those of the whole batch. The choice depends on nothing
- * else, so the same batch in as many threads gives the same results. */
+ * The first layer with parameters, if it is dense, skips inputs that are 0, where that pays (sparse.h). Forward, the
+ * inputs of the thread's part of the batch decide; for the gradient, those of the whole batch. So the same batch in
+ * the same number of threads gives the same results. */
 #ifndef APPS_NET_COMPUTE_H
 #define APPS_NET_COMPUTE_H
 
@@ -21,18 +22,18 @@ struct compute_batch {
     size_t stride; /* floats */
     size_t count;
     const uint32_t *labels; /* [count] */
-    /* With dropout: a number for each sample, on which alone depends what is dropped; NULL: nothing is dropped. */
+    /* With dropout: a number for each sample, which alone decides what is dropped. NULL: nothing is dropped. */
     const uint64_t *keys;
 };
 
 /* A thread's own memory. */
 struct compute_thread {
-    _Alignas(64) struct nn_loss loss; /* summed up; the caller sets it to zeros */
-    size_t nonzeros;                  /* bits that are set in compute.bits of its part of the batch */
-    float *values;                    /* between a layer and the pool behind it */
-    float *errors[2];                 /* of few samples */
-    float *workspace;                 /* of a convolution */
-    float *gradient; /* [own_parameters] of all layers but dense ones: sums of the samples since compute_gradient */
+    _Alignas(64) struct nn_loss loss; /* sums; the caller sets them to zeros */
+    size_t nonzeros;                  /* number of set bits in compute.bits, of the thread's part of the batch */
+    float *values;                    /* values between a layer and the pool after it */
+    float *errors[2];                 /* errors of few samples */
+    float *workspace;                 /* workspace of a convolution */
+    float *gradient; /* [own_parameters] for all layers but dense ones: sums over the samples since compute_gradient */
 };
 
 struct compute {
@@ -40,25 +41,24 @@ struct compute {
     size_t first_dense;
     size_t first_trained; /* the first layer with parameters */
     size_t own_parameters;
-    size_t own_first[NETWORK_LAYERS_MAX]; /* a layer's place in compute_thread.gradient */
-    size_t room;                          /* samples */
+    size_t own_first[NETWORK_LAYERS_MAX]; /* the place of a layer's parameters in compute_thread.gradient */
+    size_t room;                          /* number of samples */
     unsigned threads;
-    float *values[NETWORK_LAYERS_MAX]; /* [room][out]: what a layer gives; NULL: in place of its input, or few samples'
-                                          only */
-    unsigned char *places[NETWORK_LAYERS_MAX]; /* [room][out] of a pool */
-    float *errors[NETWORK_LAYERS_MAX];         /* [room][in] of a dense layer: the loss's gradient by its input */
+    float *values[NETWORK_LAYERS_MAX];         /* [room][out] of a layer; NULL: it works in place, or on few samples */
+    unsigned char *places[NETWORK_LAYERS_MAX]; /* [room][out], of a pool */
+    float *errors[NETWORK_LAYERS_MAX];         /* [room][in], of a dense layer: gradient of the loss by its input */
     struct nn_sparse sparse;                   /* for the first trained layer, if it has `bits` */
-    uint64_t *bits;                            /* [room][nn_sparse_words(in)]: which of its inputs are not 0; or NULL */
+    uint64_t *bits;                            /* [room][nn_sparse_words(in)]: inputs that are not 0; or NULL */
     struct compute_thread *thread;             /* [threads] */
 };
 
-/* Makes room for batches of up to `samples`; once more for more. Returns 0, and compute_close must follow; or
- * AML_ENOMEM, with nothing to close. */
+/* Makes room for batches of up to `samples`; may be called again for more. Returns 0, and compute_close must follow;
+ * or AML_ENOMEM, with nothing to close. */
 int compute_room(struct compute *compute, const struct network *network, size_t samples, unsigned threads,
                  struct error *error);
 void compute_close(struct compute *compute);
 
-/* Computes what the network gives for the thread's part of the batch: probabilities in values[last][s][classes]. Adds
+/* Computes the network's output for the thread's part of the batch: probabilities in values[last][s][classes]. Adds
  * to the thread's loss. */
 void compute_forward(struct compute *compute, const float *parameters, const struct compute_batch *batch,
                      unsigned thread);
@@ -66,11 +66,11 @@ void compute_forward(struct compute *compute, const float *parameters, const str
 void compute_backward(struct compute *compute, const float *parameters, const struct compute_batch *batch,
                       unsigned thread);
 /* Adds `scale` times the gradient of the loss by the parameters of layer `l`, summed over the batch, to the thread's
- * part of target[parameters]; after compute_backward in all threads. */
+ * part of target[parameters]. Call it after compute_backward in all threads. */
 void compute_gradient(struct compute *compute, const struct compute_batch *batch, size_t l, unsigned thread,
                       float scale, float *target);
 
-/* [count][classes], after compute_forward. */
+/* Returns the probabilities [count][classes], after compute_forward. */
 static inline const float *compute_probabilities(const struct compute *compute) {
     return compute->values[compute->network->count - 1];
 }

@@ -1,7 +1,7 @@
 /* device.h on NVIDIA's GPUs (apps/nn/cuda.h), layer by layer over a whole batch, all on one stream.
  *
- * All memory for a batch is one piece: the samples, what each layer gives (relu and dropout work in place), and the
- * errors before and behind one layer. */
+ * All memory for a batch is one allocation: the samples, each layer's output (relu and dropout work in place), and
+ * the errors of one layer's input and output. */
 #include "apps/net/device.h"
 
 #include "apps/nn/cuda.h"
@@ -20,14 +20,14 @@ struct net_device {
     float *parameters, *gradient;                    /* [network->parameters] */
     struct nn_kernel_sums *sums;                     /* [NN_KERNEL_SUMS] */
     struct nn_kernel_sums sums_here[NN_KERNEL_SUMS]; /* the host's copy, made in net_device_end */
-    /* Of a batch of up to `room` samples; all in `memory`. */
+    /* For a batch of up to `room` samples; all in `memory`. */
     size_t room;
     void *memory;
-    float *samples; /* [room][inputs + 1]: with the stride that they have on the host */
+    float *samples; /* [room][inputs + 1]: with the same stride as on the host */
     uint32_t *labels;
     uint64_t *keys;
-    float *values[NETWORK_LAYERS_MAX + 1];     /* before layer l, and behind the last one; errors at the end */
-    unsigned char *places[NETWORK_LAYERS_MAX]; /* of a pool */
+    float *values[NETWORK_LAYERS_MAX + 1];     /* input of layer l, and the last layer's output, which becomes errors */
+    unsigned char *places[NETWORK_LAYERS_MAX]; /* maxima of a pool */
     float *errors[2];
     float *workspace;
 };
@@ -38,7 +38,7 @@ static size_t larger(size_t one, size_t other) {
     return one > other ? one : other;
 }
 
-/* Hands out parts of a piece of memory; without memory, measures. */
+/* Hands out parts of an allocation; without memory, only measures. */
 struct pieces {
     unsigned char *memory;
     size_t used;
@@ -62,7 +62,7 @@ static size_t workspace_of(const struct network_layer *layer, size_t samples) {
                                          : 0;
 }
 
-/* Returns the largest number of values of a sample before or behind a layer. */
+/* Returns the largest number of values of a sample in a layer's input or output. */
 static size_t most_values(const struct network *network) {
     size_t most = network_values(&network->input);
     for (size_t l = 0; l < network->count; l++) {
@@ -92,7 +92,7 @@ static void lay_out(struct net_device *device, size_t samples, struct pieces *pi
     device->workspace = take_piece(pieces, workspace * sizeof(float));
 }
 
-/* Returns the most rows whose sum is a part of the gradient: samples, and pixels of a norm. */
+/* Returns the most rows that one sum of the gradient covers: samples, or pixels of a norm. */
 static size_t most_rows(const struct network *network, size_t samples) {
     size_t most = samples;
     for (size_t l = 0; l < network->count; l++) {
@@ -108,7 +108,7 @@ int net_device_room(struct net_device *device, size_t samples, struct error *err
     if (samples <= device->room) {
         return 0;
     }
-    if (samples * (most_values(device->network) + 1) > INT32_MAX) { /* of kernels and cuBLAS */
+    if (samples * (most_values(device->network) + 1) > INT32_MAX) { /* limit of kernels and cuBLAS */
         return error_set(error, AML_ENOMEM,
                          "CUDA: expected at most %d values of a layer, got %zu samples of %zu: use a smaller --batch",
                          INT32_MAX, samples, most_values(device->network));
@@ -159,7 +159,7 @@ int net_device_open(struct net_device **device, const struct network *network, s
     return 0;
 }
 
-/* Also closes a device that is open in part or has failed. Ignores errors. */
+/* Also closes a device that is only partly open or has failed. Ignores errors. */
 void net_device_close(struct net_device *device) {
     if (device == NULL) {
         return;
@@ -239,8 +239,8 @@ static int layer_forward(struct net_device *device, size_t l, const struct compu
     return 0;
 }
 
-/* Takes the errors *dy behind layer `l` back to those before it, and adds to the gradient. `to` is where those may be
- * put. No errors go before the first layer with parameters. */
+/* Propagates the errors *dy from the output of layer `l` to its input, and adds to the gradient. `to` is room for
+ * the input's errors. The first layer with parameters computes no errors of its input. */
 static int layer_backward(struct net_device *device, size_t l, const struct compute_batch *batch, float **dy, float *to,
                           struct error *error) {
     const struct network_layer *layer = &device->network->layers[l];

@@ -1,13 +1,13 @@
-/* The arithmetic of a network on an accelerator: what compute.h does in threads, to rounding. cuda.c implements it for
- * NVIDIA's GPUs. A build without CUDA has device_none.c, which reports that. nn_device_check says whether there is a
- * device.
+/* The arithmetic of a network on an accelerator: the same as compute.h, up to rounding. cuda.c implements it for
+ * NVIDIA GPUs. A build without CUDA has device_none.c, which reports that. nn_device_check reports whether there is
+ * a device.
  *
  * The order of calls: open; room, whenever batches are larger than before; then for each clock or evaluation begin,
- * step ..., end. Parameters are on the device from begin to end; of a batch, samples, labels and keys move there, and
- * the gradient back. Nothing but memory stays on the device from end to begin. Calls of one device do not overlap; any
- * thread.
+ * step ..., end. Parameters are on the device from begin to end. A batch's samples, labels and keys are copied to
+ * the device, and the gradient is copied back. Between end and begin the device holds only memory, no data. Calls of
+ * one device do not overlap; any thread.
  *
- * Errors: 0, AML_ENOMEM (the device's memory, or the host's) or AML_EFAIL; the text has the call that failed and the
+ * Errors: 0, AML_ENOMEM (the device's memory, or the host's) or AML_EFAIL; the text names the failed call and the
  * reason. Work is queued, so a later call may report a failure. After a failure only close may follow. */
 #ifndef APPS_NET_DEVICE_H
 #define APPS_NET_DEVICE_H
@@ -17,7 +17,7 @@
 
 struct net_device;
 
-/* Opens a device for `network`, which stays in place until close. *device is NULL after an error. */
+/* Opens a device for `network`, which must stay valid until close. *device is NULL after an error. */
 int net_device_open(struct net_device **device, const struct network *network, struct error *error);
 /* `device` may be NULL. */
 void net_device_close(struct net_device *device);
@@ -28,8 +28,8 @@ int net_device_room(struct net_device *device, size_t samples, struct error *err
 /* Queues a copy of all parameters to the device, and sets the gradient and the sums of losses to 0. The caller may
  * change the parameters afterwards. */
 int net_device_begin(struct net_device *device, const float *parameters, struct error *error);
-/* Queues compute_forward; and with `learn` compute_backward and compute_gradient, which are added to the gradient. The
- * caller may change the batch afterwards. */
+/* Queues compute_forward. With `learn` also queues compute_backward and compute_gradient, which add to the gradient.
+ * The caller may change the batch afterwards. */
 int net_device_step(struct net_device *device, const struct compute_batch *batch, bool learn, struct error *error);
 /* Waits for all queued work. *loss receives the sums since begin; target[parameters] += scale times the gradient, if
  * target is not NULL. */

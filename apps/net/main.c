@@ -1,12 +1,12 @@
-/* net: neural networks by minibatch gradient descent, on AgileML. All parameters are one replicated table, in rows of a
- * fixed width that lie one behind the other: so a layer's weights are a matrix in the rows themselves. The layers are
- * in apps/nn, the network's shape in network.c, its arithmetic in compute.c, or on an accelerator (device.h), the
- * model's file in model.c, `net --predict` in predict.c.
+/* net: neural networks by minibatch gradient descent, on AgileML. All parameters are one replicated table, in
+ * contiguous rows of a fixed width. So a layer's weights are a matrix in the rows themselves. The layers are in
+ * apps/nn, the network's shape in network.c, the model's file in model.c, and `net --predict` in predict.c. The
+ * arithmetic is in compute.c, or on an accelerator (device.h).
  *
- * By S-SGD a clock is a step over --batch samples *of all nodes together*. Each process computes its part of the
- * gradient, and the servers' sum of all parts is the step. So the number of nodes changes the speed alone. By the other
- * strategies a clock is several such steps, which each process takes by its own part, and then the processes' mean. See
- * docs/net.md. */
+ * With S-SGD a clock is a step over --batch samples *of all nodes together*. Each process computes its part of the
+ * gradient, and the servers' sum of all parts is the step. So the number of nodes changes only the speed. With the
+ * other strategies each process takes several such steps with its own part in a clock; then the processes take the
+ * mean. See docs/net.md. */
 #include "agileml.h"
 #include "agileml/base/clock.h"
 #include "agileml/base/hash.h"
@@ -29,19 +29,19 @@
 enum { PARAMETERS = 0 };                                                            /* the table */
 enum { LOSS = 0, TRAIN_ACCURACY = 1, TEST_LOSS = 2, TEST_ACCURACY = 3, SPEED = 4 }; /* metrics */
 enum {
-    ROW_WIDTH = 256, /* parameters of a row: 1 KiB */
+    ROW_WIDTH = 256, /* parameters in a row: 1 KiB */
     CLOCKS_MAX = 1 << 20,
-    BATCH = 128, /* the default, if a pass then has PASS_STEPS steps */
+    BATCH = 128, /* the default, if an iteration then has PASS_STEPS steps */
     PASS_STEPS = 4,
     EVALUATED_TOGETHER = 256 /* test samples whose values are in memory at once */
 };
 
 static const double RATE = 0.05, RATE_OF_ADAM = 1e-3; /* defaults */
-/* From this part of values that are written in the file, standardized features have their means taken off; with fewer,
- * values that are not written stay 0. */
+/* Standardized features are centred if at least this part of the values is written in the file. With fewer, values
+ * that are not written stay 0. */
 static const double CENTRED_FROM = 0.25;
-/* Images in tables are as they should be if the root mean square of all pixels is between these: from 0 or -1 to 1, or
- * standardized. */
+/* Images in tables need no scaling if the root mean square of all pixels is between these: pixels are from 0 or -1
+ * to 1, or standardized. */
 static const double PIXELS_FROM = 0.03, PIXELS_TO = 1.5;
 static const double ADAM_EPSILON = 1e-8;
 static const double MOMENTUM = 0.9, BETA2 = 0.999; /* defaults */
@@ -51,16 +51,16 @@ struct schedule {
     double rate;    /* --rate */
     double warm_up; /* iterations in which the rate rises from 0 */
     double decay;   /* factor from iteration to iteration */
-    double anneal;  /* the iteration at whose end the rate is 0, down a cosine; 0: none */
+    double anneal;  /* the rate falls along a cosine to 0 at the end of this iteration; 0: it does not */
 };
 
 enum optimizer { OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_SGD };
 
-/* What the servers know of steps: aml_table.parameters. */
+/* The servers' parameters for steps: aml_table.parameters. */
 struct steps {
     enum optimizer optimizer;
     struct schedule schedule;
-    double clocks; /* of an iteration */
+    double clocks; /* clocks in an iteration */
     double momentum, beta2;
 };
 
@@ -68,14 +68,14 @@ struct steps {
 struct step {
     struct compute_batch batch;
     const float *parameters;
-    float *target; /* what the gradient is added to: the sums for the servers, or the parameters themselves */
+    float *target; /* the gradient is added here: the sums for the servers, or the parameters themselves */
     float scale;   /* the gradient's factor */
-    float decay;   /* the factor of weights, of which L2's part is added to the target */
-    float *moved;  /* with a velocity, which is the target: the parameters that it moves */
-    float rate;    /* ... by this factor */
+    float decay;   /* factor of the weights in L2's part, which is added to the target */
+    float *moved;  /* with a velocity as the target: the parameters that the velocity moves */
+    float rate;    /* factor of the velocity in the parameters' move */
     bool learn;
-    size_t layer; /* whose gradient is computed */
-    size_t left;  /* rows, counted from the first, that are not in the table yet */
+    size_t layer; /* the layer whose gradient is computed */
+    size_t left;  /* rows, counted from the first, that are not yet in the table */
 };
 
 struct net {
@@ -86,29 +86,29 @@ struct net {
     double lambda;
     struct steps steps;
     /* Set by net_configure. */
-    double *centres, *factors; /* of the scale; NULL: it has none */
+    double *centres, *factors; /* of the scale; NULL: the scale has none */
     float *zeros;              /* see samples_input */
     struct network network;
     bool drops;    /* there is dropout */
-    bool averages; /* nodes take steps of their own (aml_averages) */
+    bool averages; /* nodes take local steps (aml_averages) */
     enum nn_device device_choice;
     bool with_device; /* on an accelerator */
-    /* Made when needed, for good. */
+    /* Allocated when needed, and then kept. */
     struct compute compute;
     struct net_device *device; /* NULL: the threads compute */
-    float *velocity;           /* with momentum that is not in the servers: [parameters] */
+    float *velocity;           /* [parameters], with momentum that the servers do not keep */
     uint32_t *labels;          /* [room] */
     uint64_t *keys;            /* [room] */
     size_t room;
-    /* Where the table's rows do not lie side by side, as with PROTEUS_CHECK: [parameters] each. */
+    /* [parameters] each, if the table's rows are not contiguous, as with PROTEUS_CHECK. */
     float *copy, *sums;
     struct step step;
 };
 
 /* ---- Steps ---- */
 
-/* Returns the rate of the step of `clock`, which counts from 1, of `clocks` in an iteration: the rate in the middle of
- * the step. At its end the rate of the last one before --anneal ends would be 0. */
+/* Returns the rate of the step of `clock` (from 1), with `clocks` in an iteration. It is the rate in the middle of
+ * the step, so that the last step of --anneal has a rate above 0. */
 static double schedule_rate(const struct schedule *schedule, uint64_t clock, double clocks) {
     static const double PI = 3.14159265358979323846;
     double time = ((double)clock - 0.5) / clocks;
@@ -122,7 +122,7 @@ static double schedule_rate(const struct schedule *schedule, uint64_t clock, dou
     return rate;
 }
 
-/* Takes the step of a row, in a server. */
+/* Takes the step of a row; runs in a server. */
 static void apply_step(const struct aml_step *step, const void *parameters) {
     const struct steps *steps = parameters;
     double rate = schedule_rate(&steps->schedule, step->clock, steps->clocks);
@@ -192,8 +192,8 @@ static int check_options(aml_worker *worker, struct net *net, struct aml_table *
     return result != 0 ? result : samples_input_check(worker, input, net->model_out);
 }
 
-/* Sets whether the survey makes sums of features, by which they are standardized: not of idx data and images, whose
- * values are bytes, unless that is asked for. */
+/* Sets whether the survey computes the features' sums for standardization. It does not for idx data and images,
+ * whose values are bytes, unless an option requests it. */
 static int choose_statistics(aml_worker *worker, struct samples_input *input, struct error *error) {
     bool lines = false;
     int result = samples_input_has_images(input) ? 0 : samples_are_lines(&input->file, &lines, error);
@@ -234,13 +234,13 @@ static int survey_data(aml_worker *worker, struct net *net) {
     return 0;
 }
 
-/* Sets the network's shape by the samples and --layers. */
+/* Sets the network's shape from the samples and --layers. */
 static int shape_network(aml_worker *worker, struct net *net) {
     struct samples_input *input = &net->input;
     struct error error = {0};
     struct network_shape shape = {.height = 1, .width = 1, .channels = input->survey.features};
     bool image = samples_input_find_image(input);
-    if (!samples_input_has_images(input) && input->image_width == 0) { /* perhaps images, if they are square */
+    if (!samples_input_has_images(input) && input->image_width == 0) { /* samples may be images, if they are square */
         image = image && input->image.width == input->image.height &&
                 (input->channels > 0 || network_needs_images(net->layers));
     }
@@ -262,7 +262,7 @@ static int shape_network(aml_worker *worker, struct net *net) {
     return app_result(worker, result, &error);
 }
 
-/* Standardizes features by the survey's sums. */
+/* Standardizes features with the survey's sums. */
 static void standardize(aml_worker *worker, struct net *net) {
     struct samples_input *input = &net->input;
     const struct samples_survey *survey = &input->survey;
@@ -276,7 +276,7 @@ static void standardize(aml_worker *worker, struct net *net) {
         scale_zeros(&input->scale, net->zeros);
         input->zeros = net->zeros;
     }
-    if (survey->places.count == 0) { /* nobody has compared the values' bytes */
+    if (survey->places.count == 0) { /* the survey has not compared the values' bytes between processes */
         aml_input_mark(worker, "values",
                        hash_bytes((const void *)net->factors, survey->features * sizeof *net->factors, 0));
     }
@@ -289,7 +289,7 @@ static void standardize(aml_worker *worker, struct net *net) {
              survey->features, constant);
 }
 
-/* Chooses how images in tables are scaled: all pixels by one factor, as they are to keep their proportions. */
+/* Chooses how images in tables are scaled: all pixels by one factor, which preserves their proportions. */
 static void scale_images(aml_worker *worker, struct net *net) {
     struct scale *scale = &net->input.scale;
     double squares = 0;
@@ -311,8 +311,7 @@ static void scale_images(aml_worker *worker, struct net *net) {
     aml_note(worker, "--scale standard: all pixels by their root mean square, %.4g (--scale none: as they are)", size);
 }
 
-/* Decides what --scale auto is where the survey has not: the network is known by now, and whether samples are images.
- */
+/* Chooses --scale auto where the survey has not. The network is known now, and whether samples are images. */
 static void choose_scale(aml_worker *worker, struct net *net) {
     struct scale *scale = &net->input.scale;
     if (scale->kind == SCALE_AUTO && (net->network.input.image || net->input.shift > 0)) {
@@ -358,11 +357,11 @@ static int net_configure(aml_worker *worker, struct aml_app *app) {
     choose_scale(worker, net);
     app->tables[PARAMETERS].rows = (net->network.parameters + ROW_WIDTH - 1) / ROW_WIDTH;
     app->item_bytes = ((size_t)input->survey.features + 1) * sizeof(float);
-    /* A step per clock: then the number of nodes changes the speed alone. */
+    /* With one step per clock, the number of nodes changes only the speed. */
     double samples = (double)input->survey.samples * (1 - input->test_fraction);
     double batch = net->batch > 0 ? (double)net->batch : fmin(fmax(floor(samples / PASS_STEPS), 1), BATCH);
     double steps = samples / batch;
-    if (app->clocks_per_iteration == 0) { /* no option */
+    if (app->clocks_per_iteration == 0) { /* the option is not given */
         app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps), 1), CLOCKS_MAX);
     }
     net->steps.clocks = (double)app->clocks_per_iteration;
@@ -383,8 +382,8 @@ static int net_read(aml_worker *worker, void *context) {
 
 /* ---- Training ---- */
 
-/* Makes room on the device, and opens it at first. Where that fails, `auto` computes in the threads from now on:
- * between clocks there is nothing on the device. */
+/* Makes room on the device, and opens the device at first. On failure `auto` computes in the threads from now on, as
+ * between clocks the device holds no data. */
 static int room_on_device(aml_worker *worker, struct net *net, size_t count) {
     struct error error = {0};
     int result = net->device == NULL ? net_device_open(&net->device, &net->network, &error) : 0;
@@ -433,7 +432,7 @@ static size_t row_elements(const struct net *net, size_t row) {
     return left < ROW_WIDTH ? left : ROW_WIDTH;
 }
 
-/* Sets *parameters to all parameters, side by side: the table's rows, or a copy. */
+/* Sets *parameters to all parameters, contiguous: the table's rows, or a copy. */
 static int flat_parameters(aml_worker *worker, struct net *net, float **parameters) {
     struct aml_rows rows = aml_table_rows(worker, PARAMETERS);
     *parameters = (float *)(void *)rows.base;
@@ -453,7 +452,8 @@ static int flat_parameters(aml_worker *worker, struct net *net, float **paramete
     return 0;
 }
 
-/* Returns what a step changes: the parameters, or with an optimizer the sums for the servers; the table's or a copy. */
+/* Returns what a step changes, in the table or in a copy: the parameters, or with an optimizer the sums for the
+ * servers. */
 static float *step_target(aml_worker *worker, const struct net *net, float *parameters) {
     struct aml_rows rows = aml_table_rows(worker, PARAMETERS);
     if (rows.sums == NULL) {
@@ -462,7 +462,7 @@ static float *step_target(aml_worker *worker, const struct net *net, float *para
     return rows_are_flat(&rows) ? (float *)(void *)rows.sums : net->sums;
 }
 
-/* Puts the step's rows from `from` on into the table, which then are done. */
+/* Copies the step's rows from `from` on into the table, and declares them done. */
 static int put_rows(aml_worker *worker, struct net *net, size_t from) {
     struct aml_rows rows = aml_table_rows(worker, PARAMETERS);
     const size_t end = net->step.left;
@@ -481,7 +481,7 @@ static int put_rows(aml_worker *worker, struct net *net, size_t from) {
     return aml_rows_done(worker, PARAMETERS, from, end - from);
 }
 
-/* Whether momentum is kept in the process, and not in the servers. */
+/* Whether the process, not the servers, keeps the momentum. */
 static bool keeps_velocity(const struct net *net) {
     return net->averages && net->steps.optimizer == OPTIMIZER_MOMENTUM;
 }
@@ -507,7 +507,7 @@ static void begin_step(aml_worker *worker, struct net *net, const float *paramet
     for (size_t s = 0; s < count; s++) {
         const float *item = items + s * step->batch.stride;
         memcpy(&net->labels[s], item + features, sizeof net->labels[s]);
-        if (step->batch.keys != NULL) { /* what is dropped depends on the sample and the clock alone */
+        if (step->batch.keys != NULL) { /* dropout depends only on the sample and the clock */
             uint64_t sample = hash_bytes((const void *)item, step->batch.stride * sizeof *item, net->input.seed);
             net->keys[s] = hash_mix(sample + aml_clock(worker) + aml_local_step(worker));
         }
@@ -516,7 +516,7 @@ static void begin_step(aml_worker *worker, struct net *net, const float *paramet
     step->left = (net->network.parameters + ROW_WIDTH - 1) / ROW_WIDTH;
 }
 
-/* Computes errors, for a thread's part of the samples. */
+/* Computes the errors of a thread's part of the samples. */
 static void part_errors(void *context, unsigned thread, unsigned threads) {
     struct net *net = context;
     struct step *step = &net->step;
@@ -527,7 +527,7 @@ static void part_errors(void *context, unsigned thread, unsigned threads) {
     }
 }
 
-/* Adds L2's part, for a thread's part of the parameters. */
+/* Adds L2's part for a thread's part of the parameters. */
 static void part_decay(void *context, unsigned thread, unsigned threads) {
     const struct net *net = context;
     const struct step *step = &net->step;
@@ -546,8 +546,8 @@ static void part_gradient(void *context, unsigned thread, unsigned threads) {
     compute_gradient(&net->compute, &net->step.batch, net->step.layer, thread, net->step.scale, net->step.target);
 }
 
-/* Computes the gradient layer by layer, the last one first, so that the exchange of a layer's rows may begin while the
- * layers before it are computed. A row may be of two layers. */
+/* Computes the gradient layer by layer, the last one first, so that the exchange of a layer's rows may begin while
+ * the layers before it are computed. A row may belong to two layers. */
 static int compute_step(aml_worker *worker, struct net *net) {
     int result = 0;
     for (size_t l = net->network.count; l-- > 0 && result == 0;) {
@@ -561,7 +561,7 @@ static int compute_step(aml_worker *worker, struct net *net) {
     return result;
 }
 
-/* Takes a step along the velocity, for a thread's part of the parameters. */
+/* Takes a step along the velocity for a thread's part of the parameters. */
 static void part_velocity(void *context, unsigned thread, unsigned threads) {
     const struct net *net = context;
     const struct step *step = &net->step;
@@ -582,14 +582,15 @@ static void part_slow(void *context, unsigned thread, unsigned threads) {
     }
 }
 
-/* Sets what the step adds, and to what. A gradient is of the mean loss over the step's samples: by S-SGD over those of
- * all nodes, which the servers add up; else over this node's own, as its model is one of several that become their
- * mean. A velocity is always of the latter, so that it stays the same when the strategy changes. */
+/* Sets the step's target and factors. A gradient is that of the mean loss over the step's samples. With S-SGD these
+ * are the samples of all nodes, and the servers add up the parts. Otherwise they are this node's own, as its model
+ * is one of several whose mean is taken. A velocity always uses the node's own samples, so that it stays the same
+ * when the strategy changes. */
 static void scale_step(aml_worker *worker, struct net *net, float *parameters, size_t count) {
     struct step *step = &net->step;
     unsigned clocks = aml_clocks_per_iteration(worker);
     uint64_t number = aml_clock(worker) + aml_local_step(worker);
-    double samples = (double)aml_total_items(worker) / clocks; /* of the step, in all nodes */
+    double samples = (double)aml_total_items(worker) / clocks; /* samples of the step in all nodes */
     double rate = schedule_rate(&net->steps.schedule, number, clocks);
     double share = aml_share(worker);
     bool sum = aml_strategy(worker) == AML_SSGD;
@@ -600,7 +601,7 @@ static void scale_step(aml_worker *worker, struct net *net, float *parameters, s
         step->moved = parameters;
         step->scale = (float)(1 / (samples * share));
         step->rate = -(float)(sum ? rate * share : rate);
-    } else if (net->steps.optimizer == OPTIMIZER_SGD) { /* no server does it */
+    } else if (net->steps.optimizer == OPTIMIZER_SGD) { /* the process takes the step itself */
         step->scale *= -(float)rate;
     }
     step->decay = step->scale * (float)net->lambda * (float)count;
@@ -623,7 +624,7 @@ static int begin(aml_worker *worker, struct net *net, const float *parameters) {
     return net->with_device ? nn_device_result(worker, net_device_begin(net->device, parameters, &error), &error) : 0;
 }
 
-/* Computes the errors of the step; a device has only begun it then, and works on. */
+/* Computes the errors of the step. A device only queues the work. */
 static int compute_errors(aml_worker *worker, struct net *net) {
     struct error error = {0};
     if (net->with_device) {
@@ -634,7 +635,7 @@ static int compute_errors(aml_worker *worker, struct net *net) {
     return 0;
 }
 
-/* Adds the gradient to the step's target when it learns, and sets *loss to the losses since `begin`. */
+/* Adds the gradient to the step's target if the step learns, and sets *loss to the losses since `begin`. */
 static int end(aml_worker *worker, struct net *net, struct nn_loss *loss) {
     const struct step *step = &net->step;
     struct error error = {0};
@@ -696,7 +697,7 @@ static int net_evaluate(aml_worker *worker, const void *items, size_t count, voi
     int result = room(worker, net, count < EVALUATED_TOGETHER ? count : EVALUATED_TOGETHER);
     result = result == 0 ? flat_parameters(worker, net, &parameters) : result;
     result = result == 0 ? begin(worker, net, parameters) : result;
-    net->step.learn = false; /* without samples, too */
+    net->step.learn = false; /* `step` is not set before if there are no samples */
     for (size_t first = 0; first < count && result == 0; first += EVALUATED_TOGETHER) {
         size_t together = count - first < EVALUATED_TOGETHER ? count - first : EVALUATED_TOGETHER;
         begin_step(worker, net, parameters, (const float *)items + first * stride, together, false);
@@ -729,7 +730,7 @@ static int gather_rows(void *context, const uint64_t *keys, const void *rows, si
     return 0;
 }
 
-/* Says so when the model is no better than one that knows the classes' shares alone. */
+/* Reports when the model is no better than one that knows only the classes' shares. */
 static void compare_with_shares(aml_worker *worker, const struct net *net) {
     const struct mlr_labels *labels = &net->input.survey.labels;
     double loss = aml_metric_value(worker, LOSS);
@@ -742,7 +743,7 @@ static void compare_with_shares(aml_worker *worker, const struct net *net) {
         double share = (double)labels->items[k].count / samples;
         constant -= share > 0 ? share * log(share) : 0;
     }
-    bool trained = !isnan(aml_metric_value(worker, TRAIN_ACCURACY)); /* not so when a resumed job had no clock left */
+    bool trained = !isnan(aml_metric_value(worker, TRAIN_ACCURACY)); /* false when a resumed job had no clock left */
     if (trained && !(loss < constant)) {
         aml_note(worker,
                  "the model is no better than a constant: its loss on the training data is %.6g, that of the classes' "
@@ -763,7 +764,7 @@ static int net_finish(aml_worker *worker, void *context) {
     if (gathering.parameters == NULL) {
         return aml_error(worker, AML_ENOMEM, "no memory for %zu parameters", gathering.count);
     }
-    /* Rows that no clock has changed are not among those of the scan. */
+    /* The scan lacks rows that no clock has changed. */
     network_start(&net->network, net->input.seed, 0, gathering.count, gathering.parameters);
     int result = aml_scan(worker, PARAMETERS, gather_rows, &gathering);
     const struct net_model_header header = {.scale = net->input.scale,
@@ -805,7 +806,7 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
         .metric_count = sizeof metrics / sizeof metrics[0],
         .clock_alone = 1,
         .strategies = 1,
-        .evaluate_every = CLOCKS_MAX, /* after each iteration: clocks are short */
+        .evaluate_every = CLOCKS_MAX, /* after each iteration, as clocks are short */
         .configure = net_configure,
         .read_only_emits = 1,
         .read = net_read,
@@ -835,10 +836,10 @@ int main(int argc, char **argv) {
         .optimizer = "momentum",
         .steps = {.schedule = {.decay = 1}, .momentum = MOMENTUM, .beta2 = BETA2}};
     struct samples_input *input = &net.input;
-    const char *predict = NULL; /* for --help only: predict.c reads `net --predict` */
+    const char *predict = NULL; /* only for --help: predict.c parses `net --predict` */
     const struct aml_option options[] = {
         {"data", "FILES", AML_OPTION_STRINGS, &input->data, 0, 0,
-         "samples to train on; plain, gzip or zstd; a file, folder or pattern, or several (docs/apps.md)"},
+         "samples to train on; files, folders or patterns (docs/apps.md)"},
         {"labels", "FILE", AML_OPTION_STRING, &input->file.labels_path, 0, 0, "the labels of idx data"},
         {"test", "FILES", AML_OPTION_STRINGS, &input->test, 0, 0, "samples to test on"},
         {"test-labels", "FILE", AML_OPTION_STRING, &input->test_labels, 0, 0, "the labels of idx data to test on"},
@@ -846,41 +847,39 @@ int main(int argc, char **argv) {
          "hold out this part of the data to test on"},
         {"format", "NAME", AML_OPTION_STRING, &input->format_name, 0, 0, "auto, libsvm, text, csv, idx or tar"},
         {"label-column", "NAME", AML_OPTION_WORD, &input->file.label_column, 0, 0,
-         "of text and csv: a name in the header, or a number from 1, or from -1 backwards; default: docs/mlr.md"},
+         "text, csv: a name in the header, or a number from 1, or from -1 backwards; not given: docs/mlr.md"},
         {"missing-labels", "HOW", AML_OPTION_WORD, &input->missing_name, 0, 0,
-         "samples whose label is missing (empty, nan, NA, ?, null ...): refuse; skip: leave them out; keep: a class"},
+         "refuse, skip such samples, or keep: a class"},
         {"index-base", "N", AML_OPTION_INTEGER, &input->index_base, -1, 1,
-         "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
+         "libsvm: the first index; -1: 0 if there is one, else 1"},
         {"scale", "HOW", AML_OPTION_WORD, &input->scale_name, 0, 0,
-         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1), standard (features to mean 0 and "
-         "deviation 1); auto: byte for idx and tar, else standard, of images all pixels alike"},
+         "none, byte (by 1/255), max (to -1..1), unit (samples to length 1), standard (mean 0, deviation 1); auto: by "
+         "the data"},
         {"image-width", "N", AML_OPTION_INTEGER, &input->image_width, 0, 1 << 18,
          "of images, in pixels; 0: they are square"},
         {"channels", "N", AML_OPTION_INTEGER, &input->channels, 0, 1 << 10,
-         "of a pixel, whose values stand side by side; 0: 1; of tar: 1 for grey, 3 for colour, 0: as the first image"},
+         "of a pixel; 0: 1, of tar as the first image"},
         {"image-size", "WxH", AML_OPTION_WORD, &input->image_size, 0, 0,
-         "of tar: the size that images are resized to; default: that of the first"},
+         "tar: resize images to it; not given: the first's size"},
         {"layers", "TEXT", AML_OPTION_WORD, &net.layers, 0, 0,
-         "the layers before the output, such as 'conv 32x5, pool 2, dense 128'; also norm, dropout P (docs/net.md)"},
+         "such as 'conv 32x5, pool 2, dense 128'; also norm, dropout P (docs/net.md)"},
         {"device", "NAME", AML_OPTION_STRING, &net.device_name, 0, 0, "cpu, or cuda; auto: cuda where it is"},
         {"shift", "N", AML_OPTION_INTEGER, &input->shift, 0, 1 << 14,
-         "move each image by up to N pixels in each direction, at random, anew in each iteration"},
+         "move images by up to N pixels, anew in each iteration"},
         {"batch", "N", AML_OPTION_INTEGER, &net.batch, 0, 1 << 24,
          "samples of a step, of all nodes together; 0: 128, of less than 512 samples a quarter"},
-        {"optimizer", "NAME", AML_OPTION_WORD, &net.optimizer, 0, 0, "momentum or adam, in the servers; or sgd"},
+        {"optimizer", "NAME", AML_OPTION_WORD, &net.optimizer, 0, 0, "momentum, adam or sgd"},
         {"rate", "X", AML_OPTION_REAL, &net.steps.schedule.rate, 0, 1e6, "learning rate; 0: 0.05, with adam 0.001"},
         {"warm-up", "X", AML_OPTION_REAL, &net.steps.schedule.warm_up, 0, 1e6,
-         "iterations in which the rate rises from 0 to its value"},
-        {"decay", "X", AML_OPTION_REAL, &net.steps.schedule.decay, 0.01, 1,
-         "the rate's factor from iteration to iteration"},
+         "iterations in which the rate rises to its value"},
+        {"decay", "X", AML_OPTION_REAL, &net.steps.schedule.decay, 0.01, 1, "the rate's factor each iteration"},
         {"anneal", "N", AML_OPTION_REAL, &net.steps.schedule.anneal, 0, 1e6,
-         "the rate falls along a cosine and is 0 after so many iterations; 0: it does not"},
+         "the rate falls to 0 in so many iterations, along a cosine; 0: it does not"},
         {"momentum", "X", AML_OPTION_REAL, &net.steps.momentum, 0, 0.999, "of momentum, and adam's beta1"},
         {"beta2", "X", AML_OPTION_REAL, &net.steps.beta2, 0, 0.999999, "of adam"},
         {"lambda", "X", AML_OPTION_REAL, &net.lambda, 0, 100, "L2 regularization, of all weights but biases"},
         {"model-out", "FILE", AML_OPTION_STRING, &net.model_out, 0, 0, "write the model there (docs/net.md)"},
-        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,
-         "no job: predict labels by a model that --model-out wrote; see net --predict --help"},
+        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0, "no job: predict by a model; see net --predict --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     return tool_is_asked("predict", argc, argv) ? net_predict_main(argc, argv) : run_job(&net, options, argc, argv);

@@ -170,7 +170,7 @@ static int load_labels(struct loading *l) {
         }
     }
     mlr_labels_sort(&l->model->labels);
-    for (uint32_t k = 0; k < l->classes; k++) { /* the parameters are in the labels' order */
+    for (uint32_t k = 0; k < l->classes; k++) { /* the parameters are in the order of the labels */
         if (memcmp(l->model->labels.items[k].text, l->bytes + l->at - (size_t)(l->classes - k) * LABEL_SIZE,
                    LABEL_SIZE) != 0) {
             return load_refuse(l, "has labels that are not in order");
@@ -202,7 +202,7 @@ static int load_doubles(struct loading *l, double **values) {
     return 0;
 }
 
-/* The scale's numbers, and behind them the parameters and nothing else. */
+/* Loads the scale's numbers, then the parameters, which must be the end of the file. */
 static int load_scale(struct loading *l) {
     struct net_model *model = l->model;
     struct scale *scale = &model->scale;

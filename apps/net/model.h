@@ -37,12 +37,12 @@
 enum { NET_MODEL_VERSION = 1, NET_MODEL_VERSION_STANDARD = 2, NET_MODEL_NEWEST = NET_MODEL_VERSION_STANDARD };
 
 struct net_model_header {
-    struct scale scale; /* and the number of features */
+    struct scale scale; /* includes the number of features */
     uint32_t index_base;
     const char *layers; /* the description; NULL: none */
     const struct network *network;
     const struct mlr_labels *labels;  /* sorted */
-    const struct column_names *names; /* NULL, or without features: not known */
+    const struct column_names *names; /* NULL or empty: not known */
 };
 
 /* Writes a whole file or none, by the rules of model_file.h. Returns 0 or a code as model_file_end; AML_EFAIL for a
@@ -51,18 +51,18 @@ int net_model_write(const char *path, const struct net_model_header *header, con
                     struct error *error);
 
 struct net_model {
-    struct scale scale; /* its numbers are the next */
+    struct scale scale; /* points to the numbers below */
     uint32_t index_base;
     struct network network;
     struct mlr_labels labels;
-    struct column_names names; /* without features: not known */
+    struct column_names names; /* empty: not known */
     float *maxima;
     double *factors, *centres;
     float *parameters;
 };
 
-/* Returns 0 and a model that net_model_close frees; or, with nothing to free, AML_EINPUT, AML_EFAIL (reading failed) or
- * AML_ENOMEM. */
+/* Loads a file. Returns 0 and a model that net_model_close frees; or, with nothing to free, AML_EINPUT, AML_EFAIL
+ * (reading failed) or AML_ENOMEM. */
 int net_model_load(const char *path, struct net_model *model, struct error *error);
 void net_model_close(struct net_model *model);
 

@@ -11,15 +11,15 @@
 
 enum { WORD_MAX = 16 };
 
-/* A description that is being read. */
+/* The state while a description is parsed. */
 struct parsing {
     struct network *network;
-    struct network_shape shape; /* behind the layers so far */
-    bool relu;                  /* a relu follows, behind a norm or pool that is to come */
-    bool dense;                 /* there was a dense layer */
+    struct network_shape shape; /* shape of the output of the layers so far */
+    bool relu;                  /* a relu is due, but may come after a norm or pool */
+    bool dense;                 /* a dense layer has been read */
     bool norm;                  /* a norm may come before that relu */
-    unsigned number;            /* of the layer, from 1 */
-    const char *text;           /* [length] the layer's */
+    unsigned number;            /* number of the layer, from 1 */
+    const char *text;           /* [length] text of the layer */
     size_t length;
     struct error *error;
 };
@@ -29,7 +29,7 @@ static int refuse(const struct parsing *p, const char *expected) {
                      p->text, expected);
 }
 
-/* Refuses a layer of images where there are none. */
+/* Rejects a layer of images where the values are not images. */
 static int refuse_image(const struct parsing *p, const char *what) {
     if (p->dense) {
         return error_set(p->error, AML_EINPUT, "--layers: layer %u, '%.*s': expected no %s behind a dense layer",
@@ -45,7 +45,7 @@ static int add_layer(struct parsing *p, struct network_layer layer) {
     struct network *network = p->network;
     layer.in = p->shape;
     layer.first = network->parameters;
-    size_t values = layer.out.height * layer.out.width; /* small enough for the product */
+    size_t values = layer.out.height * layer.out.width; /* both are small enough for this product */
     if (network->count == NETWORK_LAYERS_MAX) {
         return error_set(p->error, AML_EINPUT, "--layers: expected at most %d layers, with relu", NETWORK_LAYERS_MAX);
     }
@@ -57,7 +57,7 @@ static int add_layer(struct parsing *p, struct network_layer layer) {
         return error_set(p->error, AML_EINPUT, "--layers: more than %d parameters up to layer %u",
                          NETWORK_PARAMETERS_MAX, p->number);
     }
-    size_t passes = network->parameters > 0 ? 3 : 2; /* the first layer's errors are not taken back */
+    size_t passes = network->parameters > 0 ? 3 : 2; /* the first needs no errors of its input */
     network->products += passes * layer.weights * (layer.kind == NETWORK_CONV ? values : 1);
     network->parameters += layer.parameters;
     network->layers[network->count++] = layer;
@@ -99,7 +99,7 @@ static int add_pool(struct parsing *p, size_t k) {
     struct network_layer layer = {.kind = NETWORK_POOL, .out = p->shape, .k = k};
     layer.out.height /= k;
     layer.out.width /= k;
-    p->norm = false; /* relu may wait: the largest value's relu is the largest relu, and there are fewer of them */
+    p->norm = false; /* relu may come after the pool, where there are fewer values */
     return add_layer(p, layer);
 }
 
@@ -117,7 +117,7 @@ static int add_dense(struct parsing *p, size_t units) {
 }
 
 static int add_norm(struct parsing *p) {
-    if (p->shape.channels == 1) { /* each value would become the bias */
+    if (p->shape.channels == 1) { /* with a single value, the norm's result would always be the bias */
         return refuse(p, p->shape.image ? "images of more than one channel, as norm is over a pixel's channels"
                                         : "more than one value before a norm");
     }
@@ -135,7 +135,7 @@ static int add_dropout(struct parsing *p, double drop) {
                : add_layer(p, (struct network_layer){.kind = NETWORK_DROPOUT, .out = p->shape, .drop = (float)drop});
 }
 
-/* Takes a whole number 1..maximum at *at, and moves *at behind it. Returns 0 when there is none. */
+/* Parses a whole number 1..maximum at *at, and moves *at behind it. Returns 0 when there is none. */
 static size_t take_number(const char **at, const char *end, size_t maximum) {
     size_t number = 0;
     const char *from = *at;
@@ -148,7 +148,7 @@ static size_t take_number(const char **at, const char *end, size_t maximum) {
     return *at > from ? number : 0;
 }
 
-/* Takes the arguments of a layer from [at, end). */
+/* Parses the arguments of a layer in [at, end). */
 static int parse_arguments(struct parsing *p, const char *word, const char *at, const char *end) {
     if (strcmp(word, "conv") == 0) {
         size_t filters = take_number(&at, end, NETWORK_UNITS_MAX);
@@ -238,7 +238,7 @@ int network_parse(struct network *network, const char *text, const struct networ
     return result == 0 ? add_dense(&p, classes) : result;
 }
 
-/* Uniform in -1..1. */
+/* Returns a random value, uniform in -1..1. */
 static float random_value(uint64_t seed, uint64_t place) {
     return (float)(int32_t)(hash_mix(hash_mix(seed) + place) >> 40) * 0x1p-23F - 1;
 }

@@ -1,4 +1,5 @@
-/* The shape of a network: its layers as --layers describes them, and where their parameters are. No values.
+/* The shape of a network: its layers as --layers describes them, and the places of their parameters. Holds no
+ * values.
  *
  * A description is a list of layers with commas between them, from the input on:
  *
@@ -9,8 +10,8 @@
  *                  layer. Of more than one value
  *     dropout P    in training, a part P of the values, by chance, is 0
  *
- * relu follows each conv and dense layer, behind the norm that follows it directly. A dense layer of one unit for each
- * class ends the network; it is not in the description. */
+ * relu follows each conv and dense layer; if a norm directly follows the layer, relu comes after the norm. A dense
+ * layer with one unit for each class ends the network; the description leaves it out. */
 #ifndef APPS_NET_NETWORK_H
 #define APPS_NET_NETWORK_H
 
@@ -22,11 +23,11 @@
 #include <stdint.h>
 
 enum {
-    NETWORK_LAYERS_MAX = 128,     /* with relu and the output */
+    NETWORK_LAYERS_MAX = 128,     /* including relu and the output layer */
     NETWORK_TEXT_MAX = 4000,      /* bytes of a description */
     NETWORK_KERNEL_MAX = 31,      /* K of conv */
-    NETWORK_UNITS_MAX = 1 << 16,  /* of a layer: filters, units */
-    NETWORK_VALUES_MAX = 1 << 24, /* of a sample behind a layer */
+    NETWORK_UNITS_MAX = 1 << 16,  /* filters or units of a layer */
+    NETWORK_VALUES_MAX = 1 << 24, /* values of a sample in a layer's output */
     NETWORK_PARAMETERS_MAX = 1 << 28
 };
 
@@ -47,9 +48,9 @@ struct network_layer {
     struct network_shape in, out;
     size_t k;                 /* conv, pool */
     float drop;               /* dropout */
-    size_t first, parameters; /* its parameters: their place among all, and number; in the shapes of layers.h */
-    size_t weights;           /* how many of them are weights, which L2 shrinks */
-    size_t fan_in;            /* conv, dense: weights of one output */
+    size_t first, parameters; /* place and number of the layer's parameters, in the shapes of layers.h */
+    size_t weights;           /* how many of the parameters are weights, which L2 shrinks */
+    size_t fan_in;            /* conv, dense: number of weights of one output */
 };
 
 struct network {
@@ -58,7 +59,7 @@ struct network {
     struct network_layer layers[NETWORK_LAYERS_MAX];
     size_t count;
     size_t parameters;
-    size_t products; /* multiplications of a sample's way forward, and back: none by the first layer with weights */
+    size_t products; /* multiplications for a sample, forward and backward, without errors of the first layer's input */
 };
 
 /* The shapes of layers in layers.h. */
@@ -79,26 +80,26 @@ static inline struct nn_dense network_dense(const struct network_layer *layer) {
     return (struct nn_dense){.in = network_values(&layer->in), .out = layer->out.channels};
 }
 
-/* Returns the first layer with parameters: no errors are taken back further. */
+/* Returns the first layer with parameters, at which the errors' propagation ends. */
 static inline size_t network_first_trained(const struct network *network) {
     size_t first = 0;
-    while (network->layers[first].parameters == 0) { /* the output has some */
+    while (network->layers[first].parameters == 0) { /* ends at the latest at the output layer, which has parameters */
         first++;
     }
     return first;
 }
 
-/* Returns 0; or AML_EINPUT with one line about the description: which layer, what was expected. `text` may be NULL or
- * empty: the output layer alone. */
+/* Parses a description. Returns 0, or AML_EINPUT with one line: which layer, what was expected. `text` NULL or empty
+ * means only the output layer. */
 int network_parse(struct network *network, const char *text, const struct network_shape *input, size_t classes,
                   struct error *error);
 
-/* Whether a description has layers of images, conv or pool. `text` may be NULL. */
+/* Whether a description has layers for images, conv or pool. `text` may be NULL. */
 bool network_needs_images(const char *text);
 
-/* Writes the start values of the parameters first..first + count - 1; zeros behind the last one. Weights are uniform,
- * of variance 2 / fan_in (He et al., Delving Deep into Rectifiers, 2015), the output's of 1 / fan_in; a pure function
- * of its arguments. */
+/* Writes the start values of the parameters first..first + count - 1, and zeros beyond the last one. Weights are
+ * uniform with variance 2 / fan_in (He et al., Delving Deep into Rectifiers, 2015); the output's weights have
+ * variance 1 / fan_in. A pure function of its arguments. */
 void network_start(const struct network *network, uint64_t seed, size_t first, size_t count, float *values);
 
 #endif

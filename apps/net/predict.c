@@ -12,8 +12,8 @@
 struct predictor {
     struct net_model model;
     struct compute compute;
-    float *values; /* [features] of the sample, scaled */
-    float *scaled; /* [capacity] of the sample's values */
+    float *values; /* [features] scaled values of all features */
+    float *scaled; /* [capacity] scaled values of the sample */
     uint32_t capacity;
 };
 
@@ -50,7 +50,7 @@ static int load(void *context, const char *path, struct samples_model *model, st
 static const float *predict(void *context, const struct sample *sample, uint32_t *best) {
     struct predictor *predictor = context;
     const struct net_model *model = &predictor->model;
-    const uint32_t label = 0; /* any: the loss is of no use here */
+    const uint32_t label = 0; /* any label, as the loss is not used */
     uint32_t features = model->scale.features;
     if (sample->count > predictor->capacity) {
         predictor->capacity = sample->count;

@@ -47,7 +47,7 @@ static void dense_inputs(const struct nn_dense *dense, const float *dy, const fl
 
 /* ---- Convolution ---- */
 
-/* The part of a row or column of outputs, first..end-1, whose value at distance `offset` - before is in the image. */
+/* The range first..end-1 of a row or column of outputs, whose input at distance `offset` - before lies in the image. */
 struct span {
     size_t first, end;
 };
@@ -67,7 +67,7 @@ static void row_to_patches(const struct nn_conv *conv, const float *row, size_t 
     size_t before = (conv->k - 1) / 2;
     for (size_t q = 0; q < conv->width; q++) {
         float *to = patches + q * stride + u * conv->k * channels;
-        /* The columns of the patch that are in the image. */
+        /* The columns of the patch that lie in the image. */
         size_t first = before > q ? before - q : 0;
         size_t end = conv->k < conv->width + before - q ? conv->k : conv->width + before - q;
         if (row == NULL || first >= end) {
@@ -80,7 +80,7 @@ static void row_to_patches(const struct nn_conv *conv, const float *row, size_t 
     }
 }
 
-/* patches[n pixels][k k channels + 1], the last column all 1. */
+/* Fills patches[n pixels][k k channels + 1]; the last column is all 1. */
 static void wide_patches(const struct nn_conv *conv, const float *x, size_t x_stride, size_t n, float *patches) {
     size_t stride = nn_conv_patch(conv) + 1;
     size_t row_values = conv->width * conv->channels;
@@ -89,7 +89,7 @@ static void wide_patches(const struct nn_conv *conv, const float *x, size_t x_st
         const float *image = x + r / conv->height * x_stride;
         float *to = patches + r * conv->width * stride;
         for (size_t u = 0; u < conv->k; u++) {
-            size_t row = r % conv->height + u; /* + before */
+            size_t row = r % conv->height + u; /* plus `before` */
             bool inside = row >= before && row - before < conv->height;
             row_to_patches(conv, inside ? image + (row - before) * row_values : NULL, u, to);
         }
@@ -99,7 +99,7 @@ static void wide_patches(const struct nn_conv *conv, const float *x, size_t x_st
     }
 }
 
-/* Adds patches[n pixels][k k channels] to the values that wide_patches would take them from. */
+/* Adds patches[n pixels][k k channels] to the values from which wide_patches would copy them. */
 static void add_wide_patches(const struct nn_conv *conv, const float *patches, size_t n, float *dx) {
     size_t stride = nn_conv_patch(conv);
     size_t channels = conv->channels;
@@ -123,7 +123,7 @@ static void add_wide_patches(const struct nn_conv *conv, const float *patches, s
     }
 }
 
-/* patches[k k + 1][n pixels], the last row all 1: of images with one channel. */
+/* Fills patches[k k + 1][n pixels] from images with one channel; the last row is all 1. */
 static void flat_patches(const struct nn_conv *conv, const float *x, size_t x_stride, size_t n, float *patches) {
     size_t pixels = conv->height * conv->width;
     size_t before = (conv->k - 1) / 2;
@@ -152,7 +152,7 @@ static void flat_patches(const struct nn_conv *conv, const float *x, size_t x_st
     }
 }
 
-/* Adds patches[k k][n pixels] to the values that flat_patches would take them from. */
+/* Adds patches[k k][n pixels] to the values from which flat_patches would copy them. */
 static void add_flat_patches(const struct nn_conv *conv, const float *patches, size_t n, float *dx) {
     size_t pixels = conv->height * conv->width;
     size_t before = (conv->k - 1) / 2;

@@ -1,9 +1,9 @@
 /* See cuda.h. cuBLAS is loaded only after a device was found, so a program that was built with CUDA also runs without
  * a device.
  *
- * cuBLAS's matrices are in columns, ours in rows. A matrix A in rows, r x c with rows `stride` apart, is in columns
- * A^T, c x r with leading dimension `stride`. So C = A B is asked for as C^T = B^T A^T, all as they lie; and a sum of
- * rows as the product of Z^T with a vector of ones.
+ * cuBLAS's matrices are column-major, ours row-major. An r x c matrix A with rows `stride` apart is, for cuBLAS, the
+ * c x r matrix A^T with leading dimension `stride`. So C = A B is computed as C^T = B^T A^T without copies. A sum of
+ * rows is computed as the product of Z^T and a vector of ones.
  *
  * Copies pass through two pinned buffers: the CPU fills or empties one while the device transfers the other. */
 #include "apps/nn/cuda.h"
@@ -37,7 +37,7 @@ int nn_cuda_failed(struct error *error, const char *call, int code, const char *
 #define VALUE_OF(x)    STRING_OF(x)
 #define CUBLAS_LIBRARY "libcublas.so." VALUE_OF(CUBLAS_VER_MAJOR)
 
-/* Checks that our types are those of the header. */
+/* Checks that our function types match the header's. */
 _Static_assert(_Generic(&cublasCreate_v2, nn_cublas_create * : 1, default : 0), "cublasCreate");
 _Static_assert(_Generic(&cublasDestroy_v2, nn_cublas_destroy * : 1, default : 0), "cublasDestroy");
 _Static_assert(_Generic(&cublasSetStream_v2, nn_cublas_stream * : 1, default : 0), "cublasSetStream");
@@ -45,8 +45,8 @@ _Static_assert(_Generic(&cublasSgemm_v2, nn_cublas_sgemm * : 1, default : 0), "c
 _Static_assert(_Generic(&cublasSgemv_v2, nn_cublas_sgemv * : 1, default : 0), "cublasSgemv");
 _Static_assert(_Generic(&cublasGetStatusString, nn_cublas_status * : 1, default : 0), "cublasGetStatusString");
 
-/* Loads cuBLAS for good. C does not convert the object pointers of dlsym to function pointers, so they are copied byte
- * by byte, as POSIX suggests. */
+/* Loads cuBLAS for the life of the process. ISO C does not convert the object pointers of dlsym to function
+ * pointers, so they are copied byte by byte, as POSIX suggests. */
 static int load_cublas(struct nn_cublas *cublas, struct error *error) {
     void *library = dlopen(CUBLAS_LIBRARY, RTLD_NOW | RTLD_NODELETE);
     if (library == NULL) {
@@ -121,7 +121,7 @@ void nn_cuda_close(struct nn_cuda *cuda) {
         cudaStreamDestroy(cuda->stream);
     }
     *cuda = (struct nn_cuda){0};
-    (void)cudaGetLastError(); /* clears the error: the caller may open a device again */
+    (void)cudaGetLastError(); /* clears the error, as the caller may open a device again */
 }
 
 int nn_cuda_allocate(void **memory, size_t bytes, const char *what, struct error *error) {
@@ -131,7 +131,7 @@ int nn_cuda_allocate(void **memory, size_t bytes, const char *what, struct error
         return 0;
     }
     *memory = NULL;
-    (void)cudaGetLastError(); /* clears the error: the caller may go on without this memory */
+    (void)cudaGetLastError(); /* clears the error, as the caller may continue without this memory */
     return error_set(error, code == cudaErrorMemoryAllocation ? AML_ENOMEM : AML_EFAIL,
                      "CUDA: cudaMalloc of %.1f MB for %s: %s", (double)bytes / 1e6, what, cudaGetErrorString(code));
 }
@@ -157,7 +157,7 @@ int nn_cuda_upload(struct nn_cuda *cuda, void *to, const void *bytes, size_t siz
     return 0;
 }
 
-/* Where a download goes: copied to `to`; or with `sum`, floats, `scale` times added. */
+/* The target of a download: copies to `to`; with `sum` adds the floats, multiplied by `scale`. */
 struct destination {
     void *to;
     bool sum;
@@ -176,7 +176,7 @@ static void take_part(const struct destination *destination, size_t start, const
     }
 }
 
-/* Takes a part out of its buffer while the next part arrives. */
+/* Takes a part out of its buffer while the next part is transferred. */
 static int download(struct nn_cuda *cuda, const struct destination *destination, const void *from, size_t size,
                     struct error *error) {
     size_t parts = (size + STAGING_BYTES - 1) / STAGING_BYTES;

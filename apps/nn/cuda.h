@@ -1,10 +1,10 @@
-/* A GPU of NVIDIA's, the process's device 0 (CUDA_VISIBLE_DEVICES chooses): its memory, copies to and from it, and
- * products of matrices by cuBLAS. All matrices are in rows. Used by mlr, and by net's layers (cuda_layers.h).
+/* An NVIDIA GPU, the process's device 0 (chosen by CUDA_VISIBLE_DEVICES): its memory, copies to and from it, and
+ * products of matrices by cuBLAS. All matrices are row-major. Used by mlr, and by net's layers (cuda_layers.h).
  *
  * Work is queued on a stream, so a later call may report its failure. After a failure only nn_cuda_close may follow.
  * Calls of one struct do not overlap; any thread.
  *
- * Errors: 0, AML_ENOMEM (the device's memory, or the host's) or AML_EFAIL; the text has the call that failed and the
+ * Errors: 0, AML_ENOMEM (the device's memory, or the host's) or AML_EFAIL; the text names the failed call and the
  * reason. */
 #ifndef APPS_NN_CUDA_H
 #define APPS_NN_CUDA_H
@@ -47,19 +47,20 @@ struct nn_cuda_staging {
 struct nn_cuda {
     struct nn_cublas cublas;
     cublasHandle_t handle;
-    cudaStream_t stream; /* on which everything is queued, but uploads that name another one */
+    cudaStream_t stream; /* all work is queued on this stream, except uploads that name another */
     struct nn_cuda_staging staging[2];
     unsigned next_staging;
     float *ones; /* [ones_room] on the device */
     size_t ones_room;
 };
 
-/* nn_cuda_close must follow, after an error too. */
+/* Opens the device. nn_cuda_close must follow, even after an error. */
 int nn_cuda_open(struct nn_cuda *cuda, struct error *error);
-/* Waits for what is queued, and ignores errors. A struct of zeros may be closed. */
+/* Waits for queued work, and ignores errors. A zeroed struct may be closed. */
 void nn_cuda_close(struct nn_cuda *cuda);
 
-/* *memory, to be freed by cudaFree, is NULL after an error. `what` it is for is a part of the message. */
+/* Allocates memory on the device, to be freed by cudaFree. *memory is NULL after an error. `what` is its purpose,
+ * for the message. */
 int nn_cuda_allocate(void **memory, size_t bytes, const char *what, struct error *error);
 
 /* Queues a copy of bytes[size] to the device. The caller may change the bytes afterwards. */
@@ -67,18 +68,18 @@ int nn_cuda_upload(struct nn_cuda *cuda, void *to, const void *bytes, size_t siz
                    struct error *error);
 /* Waits for the stream, and copies to the host. */
 int nn_cuda_download(struct nn_cuda *cuda, void *to, const void *from, size_t size, struct error *error);
-/* The same, and adds: to[count] += scale from. */
+/* Like nn_cuda_download, but adds: to[count] += scale from. */
 int nn_cuda_download_sum(struct nn_cuda *cuda, float *to, const float *from, size_t count, float scale,
                          struct error *error);
 
-/* A matrix whose rows are `stride` floats apart; or the transpose of what lies there. */
+/* A matrix whose rows are `stride` floats apart, or its transpose. */
 struct nn_cuda_matrix {
     const float *values;
     size_t stride;
     bool transposed;
 };
 
-/* c = keep c + scale a b, with a[m][k], b[k][n] and c[m][n]. With keep = 0, c's values do not matter. The numbers are
+/* c = keep c + scale a b, with a[m][k], b[k][n] and c[m][n]. With keep = 0, c need not be initialized. All sizes are
  * at most INT32_MAX. */
 struct nn_cuda_product {
     size_t m, n, k;
@@ -89,7 +90,7 @@ struct nn_cuda_product {
 };
 int nn_cuda_multiply(struct nn_cuda *cuda, const struct nn_cuda_product *product, struct error *error);
 
-/* Makes room for sums of up to `rows`; once more for more. */
+/* Makes room for sums of up to `rows` rows; may be called again for more. */
 int nn_cuda_sum_room(struct nn_cuda *cuda, size_t rows, struct error *error);
 /* to[n] = keep to + scale times the sum of the rows of values[rows][n], which are `stride` floats apart. */
 struct nn_cuda_sum {
@@ -103,7 +104,7 @@ int nn_cuda_sum_rows(struct nn_cuda *cuda, const struct nn_cuda_sum *sum, struct
 
 /* ---- Errors: every call is checked ---- */
 
-/* `call` is the source text of the call; the message leaves out its arguments. Returns `code`. */
+/* Reports a failed call. `call` is its source text, whose arguments the message leaves out. Returns `code`. */
 int nn_cuda_failed(struct error *error, const char *call, int code, const char *reason);
 
 #define TRY_CUDA(error, call)                                                                                          \

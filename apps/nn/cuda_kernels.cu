@@ -1,7 +1,7 @@
 /* See cuda_kernels.h. Compiled without fast-math: results differ from the CPU's by rounding.
  *
- * Most kernels give each thread a value of the output at a time, which it computes alone: so no sum needs atomics, and
- * results are the same each time. Indexes of values are of 32 bits, as divisions by shapes are slow otherwise. */
+ * In most kernels a thread computes whole values of the output, one at a time. So no sum needs atomics, and results
+ * are reproducible. Indexes of values have 32 bits, as divisions by shapes are slow otherwise. */
 #include "apps/nn/cuda_kernels.h"
 
 #include <cuda_runtime.h>
@@ -9,18 +9,18 @@
 
 enum { WARP = 32, WARPS_MAX = 8, THREADS = WARPS_MAX * WARP, BLOCKS_MAX = 4096 };
 
-/* The blocks of a kernel that gives each thread some of `count` values. */
+/* Returns the number of blocks for a kernel that divides `count` values among its threads. */
 static unsigned blocks_of(size_t count) {
     const size_t blocks = (count + THREADS - 1) / THREADS;
     return blocks < 1 ? 1 : blocks < BLOCKS_MAX ? (unsigned)blocks : (unsigned)BLOCKS_MAX;
 }
 
-/* The blocks of a kernel that gives each block some of `count` rows. */
+/* Returns the number of blocks for a kernel that divides `count` rows among its blocks. */
 static unsigned blocks_of_rows(size_t count, unsigned most) {
     return count < 1 ? 1 : count < most ? (unsigned)count : most;
 }
 
-/* The threads of a block that are spread over the values of a row. */
+/* Returns the number of threads in a block that divides the values of a row among its threads. */
 static unsigned threads_of(size_t values) {
     return values <= 128 ? WARP : values <= 1024 ? 4 * WARP : WARPS_MAX * WARP;
 }
@@ -33,14 +33,14 @@ __device__ static uint32_t value_step() {
     return gridDim.x * blockDim.x;
 }
 
-/* ---- Reductions over a block of whole warps: each thread gets the result ---- */
+/* ---- Reductions over a block of whole warps; each thread gets the result ---- */
 
 struct best {
     float value;
     uint32_t index;
 };
 
-/* Returns the larger value, of equal ones the first. NaN is never better. */
+/* Returns the larger value, or the first of equal ones. NaN is never better. */
 __device__ static best better(best a, best b) {
     return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
@@ -60,7 +60,7 @@ __device__ static best block_best(best mine) {
     for (unsigned w = 0; w < blockDim.x / WARP; w++) {
         mine = better(mine, of_warp[w]);
     }
-    __syncthreads(); /* before `of_warp` is written again */
+    __syncthreads(); /* before the next write to `of_warp` */
     return mine;
 }
 
@@ -106,8 +106,8 @@ static image image_of(const nn_conv *conv) {
             (uint32_t)(conv->k - 1) / 2};
 }
 
-/* A block takes a pixel at a time, and its threads the values of the patch. Rows and columns above the image are huge
- * numbers. */
+/* A block handles one pixel at a time, and its threads the values of the patch. Rows and columns above the image
+ * wrap around to huge numbers. */
 __global__ static void patches_kernel(image image, const float *x, uint32_t pixels, float *patches) {
     const uint32_t depth = image.k * image.k * image.channels + 1;
     for (uint32_t pixel = blockIdx.x; pixel < pixels; pixel += gridDim.x) {
@@ -128,7 +128,7 @@ __global__ static void patches_kernel(image image, const float *x, uint32_t pixe
     }
 }
 
-/* A thread adds up all that was copied from its value. */
+/* A thread adds up all copies of its value. */
 __global__ static void sum_patches_kernel(image image, const float *patches, uint32_t count, float *dx) {
     const size_t depth = (size_t)image.k * image.k * image.channels;
     for (uint32_t i = first_value(); i < count; i += value_step()) {
@@ -138,7 +138,7 @@ __global__ static void sum_patches_kernel(image image, const float *patches, uin
         const uint32_t first = i / image.channels / image.width / image.height * image.height;
         float sum = 0;
         for (uint32_t u = 0; u < image.k; u++) {
-            const uint32_t row = r + image.before - u; /* of the pixel whose patch has the value at u, v */
+            const uint32_t row = r + image.before - u; /* row of the pixel whose patch has the value at u, v */
             for (uint32_t v = 0; v < image.k && row < image.height; v++) {
                 const uint32_t column = q + image.before - v;
                 if (column < image.width) {
@@ -202,11 +202,11 @@ __global__ static void pool_backward_kernel(windows w, const float *dy, const un
     }
 }
 
-/* ---- Of each value alone ---- */
+/* ---- Functions of single values ---- */
 
 __global__ static void relu_forward_kernel(float *values, uint32_t count) {
     for (uint32_t i = first_value(); i < count; i += value_step()) {
-        values[i] = values[i] < 0 ? 0 : values[i]; /* a NaN stays one */
+        values[i] = values[i] < 0 ? 0 : values[i]; /* NaN stays NaN */
     }
 }
 
@@ -216,7 +216,7 @@ __global__ static void relu_backward_kernel(const float *y, float *dy, uint32_t 
     }
 }
 
-/* hash_mix of base/hash.h, which is no function of the device. */
+/* hash_mix of base/hash.h, which device code can't call. */
 __device__ static uint64_t mix(uint64_t key) {
     key += 0x9E3779B97F4A7C15U;
     key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9U;
@@ -224,7 +224,7 @@ __device__ static uint64_t mix(uint64_t key) {
     return key ^ (key >> 31);
 }
 
-/* What a thread takes at a time are two neighbours of a row, which have their bits from one number. */
+/* A thread handles two neighbouring values of a row at a time, as one random number has the bits for both. */
 __global__ static void dropout_kernel(float *values, uint32_t n, uint32_t size, const uint64_t *keys, uint64_t number,
                                       uint32_t limit, float factor) {
     const uint32_t pairs = size / 2 + size % 2;
@@ -239,7 +239,7 @@ __global__ static void dropout_kernel(float *values, uint32_t n, uint32_t size, 
     }
 }
 
-/* ---- Layer norm: a block takes a row at a time ---- */
+/* ---- Layer norm: a block handles one row at a time ---- */
 
 struct moments {
     float mean, scale; /* scale: 1 / standard deviation */
@@ -299,8 +299,8 @@ __global__ static void norm_backward_kernel(const float *x, const float *gain, u
 __global__ static void softmax_kernel(nn_kernel_logits logits, nn_kernel_sums *sums) {
     __shared__ float of_label;
     const uint32_t classes = (uint32_t)logits.classes;
-    double loss = 0;                /* of thread 0 */
-    unsigned long long correct = 0; /* likewise */
+    double loss = 0;                /* used by thread 0 only */
+    unsigned long long correct = 0; /* used by thread 0 only */
     for (size_t s = blockIdx.x; s < logits.count; s += gridDim.x) {
         float *z = logits.values + s * logits.stride;
         const uint32_t label = logits.labels[s * logits.label_stride];
@@ -328,7 +328,7 @@ __global__ static void softmax_kernel(nn_kernel_logits logits, nn_kernel_sums *s
             loss += log(sum) - ((double)of_label - (double)largest.value);
             correct += largest.index == label ? 1 : 0;
         }
-        __syncthreads(); /* before `of_label` is written again */
+        __syncthreads(); /* before the next write to `of_label` */
     }
     if (threadIdx.x == 0) {
         sums[blockIdx.x].loss += loss;

@@ -1,5 +1,5 @@
-/* See cuda_layers.h. A convolution multiplies a matrix of all patches (im2col), of as many images at a time as fit into
- * a bounded workspace. */
+/* See cuda_layers.h. A convolution multiplies a matrix of all patches (im2col). It takes as many images at a time as
+ * fit into a bounded workspace. */
 #include "apps/nn/cuda_layers.h"
 
 #include "apps/nn/cuda_kernels.h"
@@ -65,7 +65,7 @@ static size_t pixels_of(const struct nn_conv *conv) {
     return conv->height * conv->width;
 }
 
-/* Returns how many of n images are worked on at a time. */
+/* Returns how many of n images are processed at a time. */
 static size_t images_together(const struct nn_conv *conv, size_t n) {
     size_t images = PATCHES_TOGETHER / nn_conv_workspace(conv, 1);
     images = images > 1 ? images : 1;
@@ -76,12 +76,12 @@ size_t nn_cuda_conv_workspace(const struct nn_conv *conv, size_t n) {
     return nn_conv_workspace(conv, images_together(conv, n));
 }
 
-/* The part of a convolution that is worked on: images first..first + count - 1. */
+/* A part of a convolution: images first..first + count - 1. */
 struct part {
     size_t first, count;
 };
 
-/* Moves on to the next part; at first *part is zeros. Returns whether there is one. */
+/* Moves to the next part; *part must be zeros at first. Returns whether there is one. */
 static bool next_part(const struct nn_conv *conv, size_t n, struct part *part) {
     size_t together = images_together(conv, n);
     part->first += part->count;

@@ -6,16 +6,17 @@
 
 enum nn_device { NN_DEVICE_AUTO, NN_DEVICE_CPU, NN_DEVICE_CUDA };
 
-/* Returns the enum nn_device that `name` is, or AML_EINPUT. */
+/* Returns the enum nn_device called `name`, or AML_EINPUT. */
 static inline int nn_device_choice(const char *name, struct error *error) {
     static const char *const names[] = {"auto", "cpu", "cuda", NULL};
     return app_choice("device", name, names, error);
 }
 
-/* Returns 0 if this program has a device to run on, else AML_EINPUT with the reason. With a device takes a moment. */
+/* Returns 0 if this program has a device to run on, else AML_EINPUT with the reason. Takes a moment if there is a
+ * device. */
 int nn_device_check(struct error *error);
 
-/* Sets *found to whether to compute on a device: there is one, and `choice` is not the CPU. Returns AML_EINPUT after
+/* Sets *found to whether to compute on a device: there is one, and `choice` is not `cpu`. Returns AML_EINPUT after
  * aml_error when `choice` requires a device and there is none. */
 static inline int nn_device_find(aml_worker *worker, enum nn_device choice, bool *found) {
     struct error error = {0};
@@ -23,7 +24,7 @@ static inline int nn_device_find(aml_worker *worker, enum nn_device choice, bool
     return *found || choice != NN_DEVICE_CUDA ? 0 : aml_error(worker, AML_EINPUT, "--device cuda: %s", error.text);
 }
 
-/* Returns the `result` of work on a device, after aml_error when it failed. */
+/* Returns the `result` of work on a device, after aml_error on failure. */
 static inline int nn_device_result(aml_worker *worker, int result, const struct error *error) {
     return result == 0 ? 0 : aml_error(worker, result, "%s; --device cpu needs no device", error->text);
 }

@@ -1,5 +1,5 @@
-/* The layers without matrix products, see layers.h. The loops over channels and values are plain ones, which compilers
- * turn into vectors. */
+/* See layers.h: the layers without matrix products. The loops over channels and values are plain, so that compilers
+ * vectorize them. */
 #include "apps/nn/layers.h"
 
 #include "agileml/base/hash.h"
@@ -10,7 +10,7 @@
 
 /* ---- Max-pool ---- */
 
-/* Takes the window whose upper left pixel is x[channels]. */
+/* Finds the maxima of the window whose upper left pixel is x[channels]. */
 static void pool_window(const struct nn_pool *pool, const float *x, float *restrict y, unsigned char *restrict at) {
     size_t channels = pool->channels;
     memcpy(y, x, channels * sizeof *y);
@@ -67,7 +67,7 @@ void nn_pool_backward(const struct nn_pool *pool, const float *dy, const unsigne
     }
 }
 
-/* ---- Of each value alone ---- */
+/* ---- Functions of single values ---- */
 
 void nn_biases_forward(const struct nn_dense *dense, const float *w, size_t n, float *y) {
     for (size_t s = 0; s < n; s++) {
@@ -86,7 +86,7 @@ void nn_biases_backward(const struct nn_dense *dense, const float *dy, size_t n,
 
 void nn_relu_forward(float *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        values[i] = values[i] < 0 ? 0 : values[i]; /* a NaN stays one */
+        values[i] = values[i] < 0 ? 0 : values[i]; /* NaN stays NaN */
     }
 }
 
@@ -102,7 +102,7 @@ void nn_dropout(float *values, size_t count, uint64_t key, float drop) {
     float factor = 1 / (1 - drop);
     assert(drop >= 0 && drop < 1);
     for (size_t i = 0; i < count; i += 2) {
-        uint64_t bits = hash_mix(start + i); /* for two values */
+        uint64_t bits = hash_mix(start + i); /* random bits for two values */
         values[i] = (uint32_t)bits < limit ? 0 : values[i] * factor;
         if (i + 1 < count) {
             values[i + 1] = (uint32_t)(bits >> 32) < limit ? 0 : values[i + 1] * factor;

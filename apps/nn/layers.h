@@ -4,8 +4,8 @@
  *
  * All values are float32, all arrays row-major and dense. n is the number of samples. An image is [height][width]
  * [channels] (NHWC): a convolution is then one matrix product, and each of its outputs a row of all filters' values.
- * dx, dy and dw are the gradients of the loss by x, y and w. Arrays that a function reads and writes do not overlap,
- * except where it says so. */
+ * dx, dy and dw are the gradients of the loss by x, y and w. Arrays that a function reads and writes must not
+ * overlap, except where its comment allows it. */
 #ifndef APPS_NN_LAYERS_H
 #define APPS_NN_LAYERS_H
 
@@ -24,7 +24,7 @@ struct nn_dense {
  *
  * The last row of w[k k channels + 1][filters] is b. */
 struct nn_conv {
-    size_t height, width, channels; /* of the input */
+    size_t height, width, channels; /* size of the input */
     size_t k, filters;
 };
 
@@ -37,11 +37,11 @@ static inline size_t nn_conv_workspace(const struct nn_conv *conv, size_t n) {
     return n * conv->height * conv->width * (nn_conv_patch(conv) + 1);
 }
 
-/* One implementation of the layers with weights. Samples of x are x_stride floats apart; in all other arrays they lie
- * one behind the other.
+/* One implementation of the layers with weights. Samples of x are x_stride floats apart; in all other arrays they
+ * are contiguous.
  *
  * dense_weights: adds `scale` times rows first..end-1 of (x 1)^T dy to those of dw[in + 1][out]. Several threads may
- * compute rows of one dw.
+ * compute different rows of the same dw.
  *
  * conv_weights: adds to dw[k k channels + 1][filters].
  *
@@ -60,15 +60,15 @@ struct nn_products {
                         float *dx);
 };
 
-extern const struct nn_products nn_reference; /* plain loops, to check others against */
+extern const struct nn_products nn_reference; /* plain loops, as a reference for tests */
 extern const struct nn_products nn_blas;      /* matrix products in OpenBLAS */
 
-/* Has OpenBLAS run each call in the caller's thread, as our callers have threads of their own. */
+/* Makes OpenBLAS run each call in the caller's thread, as the callers have threads of their own. */
 void nn_blas_begin(void);
 
 /* ---- Layers without matrix products ---- */
 
-/* Maxima of windows of size x size pixels, side by side. What is left at the right and at the bottom is dropped:
+/* Maxima of adjacent windows of size x size pixels. Remaining pixels at the right and at the bottom are ignored:
  * y[n][height / size][width / size][channels]. */
 struct nn_pool {
     size_t height, width, channels;
@@ -77,12 +77,12 @@ struct nn_pool {
 
 enum { NN_POOL_MAX = 16 };
 
-/* at[n][height / size][width / size][channels] takes the places of the maxima in their windows, for the way back; of
- * equal values the first. */
+/* Sets at[n][height / size][width / size][channels] to the places of the maxima in their windows, for
+ * nn_pool_backward; of equal values, to the first. */
 void nn_pool_forward(const struct nn_pool *pool, const float *x, size_t n, float *y, unsigned char *at);
 void nn_pool_backward(const struct nn_pool *pool, const float *dy, const unsigned char *at, size_t n, float *dx);
 
-/* The biases of a dense layer. Sets y[n][out] to them, for products to be added. */
+/* The biases of a dense layer. Sets y[n][out] to the biases, so that products can be added. */
 void nn_biases_forward(const struct nn_dense *dense, const float *w, size_t n, float *y);
 /* Adds `scale` times the sum of dy's rows to row `in` of dw[in + 1][out]. */
 void nn_biases_backward(const struct nn_dense *dense, const float *dy, size_t n, float scale, float *dw);
@@ -92,15 +92,15 @@ void nn_relu_forward(float *values, size_t count);
 /* dx = dy where y > 0, else 0, in place of dy. */
 void nn_relu_backward(const float *y, float *dy, size_t count);
 
-/* Sets a part `drop` (0..1, less than 1) of the values to 0, chosen by `key` alone, and divides the others by 1 - drop.
- * With the same key, the same function takes values forward and errors back. */
+/* Sets a part `drop` (at least 0, below 1) of the values to 0, chosen only by `key`, and divides the others by 1 -
+ * drop. With the same key the function serves both values forward and errors backward. */
 void nn_dropout(float *values, size_t count, uint64_t key, float drop);
 
 /* Added to the variances of layer norm. */
 #define NN_NORM_EPSILON 1e-5F
 
-/* Layer norm: each of x's n rows of `size` values is shifted and scaled to mean 0 and variance 1, then
- * y = gain * that + bias. scales[2][size]: gain, bias. */
+/* Layer norm: shifts and scales each of x's n rows of `size` values to mean 0 and variance 1, then y = gain *
+ * normalized + bias. scales[2][size]: gain, bias. */
 void nn_norm_forward(const float *x, const float *scales, size_t n, size_t size, float *y);
 /* Adds to dscales[2][size]. dx may be dy. */
 void nn_norm_backward(const float *x, const float *scales, const float *dy, size_t n, size_t size, float *dscales,
@@ -108,13 +108,13 @@ void nn_norm_backward(const float *x, const float *scales, const float *dy, size
 
 struct nn_loss {
     double loss;      /* the sum over samples */
-    uint64_t correct; /* samples whose label has the largest logit, of equal ones the first */
+    uint64_t correct; /* samples whose label has the largest logit (of equal logits, the first) */
 };
 
 /* Softmax and cross-entropy: p_k = exp(z_k) / sum_j exp(z_j), loss -log p_label. Turns z[n][classes] into p in place,
  * and adds up the losses. */
 void nn_softmax_forward(float *z, const uint32_t *labels, size_t n, size_t classes, struct nn_loss *loss);
-/* The gradient of the loss's sum by z, in place of p: p - onehot(label). */
+/* Replaces p by the gradient of the loss's sum by z: p - onehot(label). */
 void nn_softmax_backward(float *p, const uint32_t *labels, size_t n, size_t classes);
 
 #endif

@@ -1,5 +1,5 @@
-/* The layers with weights as plain loops over their definitions in layers.h: what faster versions are checked against.
- * Sums are in double. */
+/* The layers with weights as plain loops over their definitions in layers.h. Tests check faster versions against
+ * them. Sums are in double. */
 #include "apps/nn/layers.h"
 
 #include <stdbool.h>
@@ -50,7 +50,7 @@ static bool place_of(const struct nn_conv *conv, size_t pixel, size_t patch, siz
     size_t v = patch / conv->channels % conv->k;
     size_t u = patch / conv->channels / conv->k;
     size_t before = (conv->k - 1) / 2;
-    size_t row = pixel / conv->width + u; /* + before */
+    size_t row = pixel / conv->width + u; /* plus `before` */
     size_t column = pixel % conv->width + v;
     if (row < before || row - before >= conv->height || column < before || column - before >= conv->width) {
         return false;

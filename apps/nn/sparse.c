@@ -1,7 +1,7 @@
-/* See sparse.h. Both products are sums over rows of a matrix: y[s] over the rows of w, with the inputs of sample s as
- * factors; dw[i] over the rows of dy, with input i of all samples. Blocks of 64 rows stay in a first-level cache while
- * all targets take what they need of them. Here are the order of blocks and the vector operations of each set of
- * instructions; the loops over them are sparse_variants.h, included once per set. */
+/* See sparse.h. Both products are sums over rows of a matrix. y[s] is a sum over the rows of w, with the inputs of
+ * sample s as factors. dw[i] is a sum over the rows of dy, with input i of all samples as factors. Blocks of 64 rows
+ * stay in a first-level cache while all targets read them. This file has the order of blocks and the vector
+ * operations of each instruction set; sparse_variants.h has the loops, and is included once per set. */
 #include "apps/nn/sparse.h"
 
 #include <assert.h>
@@ -11,16 +11,16 @@
 #endif
 
 enum {
-    COLUMNS_MAX = 128, /* of a block: those of the widest registers */
+    COLUMNS_MAX = 128, /* columns of a block, for the set with the widest registers */
     UNITS_MIN = 16,    /* with fewer, OpenBLAS is as fast */
-    /* Targets from which on it pays to copy a block's rows: side by side they do not drive one another out of the
-     * cache, and no vector lies in two of its lines. */
+    /* With at least this many targets, copying a block's rows pays. Contiguous rows don't evict one another from the
+     * cache, and no vector crosses a cache line. */
     COPIED_FROM = 32,
     VECTOR_BYTES = 64
 };
 
-/* target[t][columns] += scale * sum of x[t][r] * rows[r][columns], over the bits r that are set in bits[t]. Strides are
- * in floats, that of bits in words. */
+/* target[t][columns] += scale * sum of x[t][r] * rows[r][columns], over the bits r that are set in bits[t]. Strides
+ * are in floats; bits_stride is in words. */
 struct sparse_block {
     const uint64_t *bits; /* of target t: bits[t * bits_stride] */
     size_t bits_stride;
@@ -33,15 +33,15 @@ struct sparse_block {
     float scale;
 };
 
-/* What each set of instructions has of its own. */
+/* The functions and limits of one instruction set. */
 struct sparse_set {
     void (*sum)(const struct sparse_block *block);
     /* Copies the first `count` of the block's rows to copy[64][COLUMNS_MAX]. */
     void (*copy)(const struct sparse_block *block, size_t count, float *copy);
-    size_t columns; /* of a block */
+    size_t columns; /* columns of a block */
 };
 
-/* Takes the block's rows from a copy, where that pays. */
+/* Replaces the block's rows by a copy, where that pays. */
 static void copy_rows(const struct sparse_set *set, struct sparse_block *block, size_t targets, size_t count,
                       float *copy) {
     bool side_by_side = block->rows_stride <= COLUMNS_MAX && (uintptr_t)block->rows % VECTOR_BYTES == 0 &&
@@ -99,7 +99,8 @@ static void transpose(uint64_t m[NN_SPARSE_BLOCK]) {
     }
 }
 
-/* Takes the bits of 64 inputs, those of word `word`, of up to 64 samples: bit s of by_input[i]. */
+/* Gathers the bits of the 64 inputs of word `word`, for up to 64 samples: bit s of by_input[i] is input i of sample
+ * s. */
 static void bits_by_input(const uint64_t *bits, size_t words, size_t word, size_t samples,
                           uint64_t by_input[NN_SPARSE_BLOCK]) {
     for (size_t s = 0; s < NN_SPARSE_BLOCK; s++) {
@@ -150,9 +151,9 @@ static void sparse_weights(const struct sparse_set *set, const struct nn_dense *
 #else
 #define SPARSE_UNROLL _Pragma("GCC unroll 8")
 #endif
-#define SPARSE_VECTORS 8 /* of a row, whose sums are in registers at once */
+#define SPARSE_VECTORS 8 /* vectors of a row whose sums are in registers at once */
 
-/* Vectors of 4 floats in the compiler's own notation: SSE2 on x86-64, NEON on ARM, plain code elsewhere. */
+/* Vectors of 4 floats in the compiler's vector extension: SSE2 on x86-64, NEON on ARM, plain code elsewhere. */
 
 typedef float sparse_portable __attribute__((vector_size(16)));
 
@@ -266,9 +267,9 @@ struct nn_sparse nn_sparse_choose(void) {
     return sparses[count - 1];
 }
 
-/* Measured with 128 samples of 784 inputs and 128 units on a Xeon: with AVX-512 these products, with
- * finding what is not 0, took 0.32 of OpenBLAS's time where 1 of 5 inputs was not 0, 0.49 with 1 of 3, and 0.71 with 1
- * of 2; where both used AVX2, 0.36, 0.55 and 0.78. The portable form was not measured. */
+/* Measured with 128 samples of 784 inputs and 128 units on a Xeon, relative to OpenBLAS's time and including `find`.
+ * With AVX-512: 0.32 when 1 of 5 inputs was not 0, 0.49 for 1 of 3, and 0.71 for 1 of 2. With AVX2 for both: 0.36,
+ * 0.55 and 0.78. The portable form was not measured. */
 bool nn_sparse_pays(const struct nn_dense *dense, size_t n, size_t nonzeros) {
     return dense->out >= UNITS_MIN && 5 * nonzeros <= 2 * n * dense->in;
 }

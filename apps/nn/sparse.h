@@ -1,10 +1,10 @@
-/* Products of a dense layer that skip inputs that are 0, as most pixels of handwritten digits are. Only for the first
- * layer with parameters: its x comes from the data, and no dx is needed. OpenBLAS is faster where few are 0;
- * nn_sparse_pays chooses. No allocation, no threads of its own.
+/* Products of a dense layer that skip inputs that are 0, as most pixels of handwritten digits are. Only for the
+ * first layer with parameters, whose x comes from the data and which needs no dx. OpenBLAS is faster when few inputs
+ * are 0; nn_sparse_pays decides. Allocates nothing and starts no threads.
  *
- * A product that is skipped is not always 0: 0 times an infinity or a NaN is NaN. So a weight that is no number spoils
- * only the results of samples that have a value for it. Training that diverges is found all the same, unless no sample
- * has a value there: those samples' errors are NaN, and so is the biases' gradient, which is over all samples. */
+ * A skipped product is not always 0, as 0 times an infinity or a NaN is NaN. So a weight that is not finite affects
+ * only samples whose input there is not 0. Training that diverges is still detected if there is such a sample: its
+ * errors are NaN, and so is the biases' gradient, which sums over all samples. */
 #ifndef APPS_NN_SPARSE_H
 #define APPS_NN_SPARSE_H
 
@@ -14,7 +14,8 @@
 
 enum {
     NN_SPARSES_MAX = 3, /* portable, avx2, avx512 */
-    /* Inputs, or samples, that go together: bits of a word, and rows of a block that stays in a first-level cache. */
+    /* Inputs, or samples, that are handled together: the bits of a word, and the rows of a block that stays in a
+     * first-level cache. */
     NN_SPARSE_BLOCK = 64
 };
 
@@ -23,9 +24,9 @@ static inline size_t nn_sparse_words(size_t in) {
     return (in + NN_SPARSE_BLOCK - 1) / NN_SPARSE_BLOCK;
 }
 
-/* One implementation. forward and weights are nn_products' dense_forward and dense_weights but for the order of sums,
- * and need the bits of their samples. What they give for a sample, or for a row of dw, does not depend on which others
- * are computed with it.
+/* One implementation. forward and weights are like nn_products' dense_forward and dense_weights, except for the
+ * order of sums, and need the bits of their samples. The result for a sample, or for a row of dw, does not depend on
+ * the others computed with it.
  *
  * find: sets bits[n][nn_sparse_words(in)]. Returns how many inputs are not 0; a NaN counts as not 0. */
 struct nn_sparse {
@@ -39,10 +40,10 @@ struct nn_sparse {
 
 /* Fills `sparses` with the implementations that this processor can run, the fastest last. Returns their number. */
 size_t nn_sparse_list(struct nn_sparse sparses[NN_SPARSES_MAX]);
-/* Returns the fastest. */
+/* Returns the fastest implementation. */
 struct nn_sparse nn_sparse_choose(void);
 
-/* Whether skipping zeros is faster than a product of matrices, with `nonzeros` of n * in inputs. */
+/* Whether skipping zeros is faster than a product of matrices, when `nonzeros` of n * in inputs are not 0. */
 bool nn_sparse_pays(const struct nn_dense *dense, size_t n, size_t nonzeros);
 
 #endif

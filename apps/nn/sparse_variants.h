@@ -1,6 +1,7 @@
-/* The loops of sparse.c, included there once for each set of vector instructions. No include guard: it is a template
- * over the SPARSE_ macros, which it undefines: SPARSE_SET is the prefix of what is defined here, SPARSE_LANES the
- * floats of a SPARSE_VECTOR. `vectors` is a constant after inlining, so that a row's sums are in registers. */
+/* The loops of sparse.c, included there once for each set of vector instructions. No include guard: this is a
+ * template over the SPARSE_ macros, which it undefines. SPARSE_SET is the prefix of the names defined here,
+ * SPARSE_LANES the number of floats in a SPARSE_VECTOR. `vectors` is a constant after inlining, so that a row's sums
+ * are in registers. */
 
 #define SPARSE_JOIN_(a, b) a##_##b
 #define SPARSE_JOIN(a, b)  SPARSE_JOIN_(a, b)
@@ -8,7 +9,7 @@
 
 SPARSE_TARGET SPARSE_INLINE void SPARSE_NAME(sum_of)(const struct sparse_block *block, const unsigned vectors) {
     const unsigned last = vectors - 1;
-    const size_t rest = block->columns - last * SPARSE_LANES; /* of the last vector, which may be a whole one */
+    const size_t rest = block->columns - last * SPARSE_LANES; /* of the last vector, which may be a full one */
     for (size_t t = 0; t < block->targets; t++) {
         uint64_t bits = block->bits[t * block->bits_stride];
         const float *x = block->x + t * block->x_target;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <turbojpeg.h>
 
-enum { JPEG_SCANS_MAX_FLAG = TJFLAG_LIMITSCANS /* a few bytes of a progressive file can ask for hours of work */ };
+enum { JPEG_SCANS_MAX_FLAG = TJFLAG_LIMITSCANS /* a few bytes of a progressive file can cause hours of work */ };
 
 enum kind { KIND_UNKNOWN, KIND_JPEG, KIND_PNG };
 
@@ -27,7 +27,7 @@ static int check_size(const char *what, uint32_t width, uint32_t height, struct 
                             IMAGE_PIXELS_MAX);
 }
 
-/* Refuses bytes that are neither JPEG nor PNG, by the name of what they are. */
+/* Rejects bytes that are neither JPEG nor PNG, with a message that names their format if it is known. */
 static int refuse_kind(const unsigned char *bytes, size_t size, struct error *error) {
     static const struct {
         const char *bytes;
@@ -69,7 +69,7 @@ static int damaged_jpeg(tjhandle handle, struct error *error) {
     return error_set(error, AML_EINPUT, "damaged JPEG image: %s", tjGetErrorStr2(handle));
 }
 
-/* `inks`: the colours are amounts of four inks (CMYK), not of light. */
+/* Reads the shape. Sets *inks if the colours are amounts of four inks (CMYK), not of light. */
 static int look_jpeg(tjhandle handle, const unsigned char *bytes, size_t size, struct image_shape *shape, bool *inks,
                      struct error *error) {
     int width = 0;
@@ -88,7 +88,7 @@ static int look_jpeg(tjhandle handle, const unsigned char *bytes, size_t size, s
     return check_size("JPEG image", shape->width, shape->height, error);
 }
 
-/* Decodes to out[own->height][own->width]; a pixel is as `format` says. */
+/* Decodes to out[own->height][own->width] with pixels in `format`. */
 static int decompress_jpeg(tjhandle handle, const unsigned char *bytes, size_t size, const struct image_shape *own,
                            int format, unsigned char *out, struct error *error) {
     return tjDecompress2(handle, bytes, (unsigned long)size, out, (int)own->width, 0, (int)own->height, format,
@@ -97,20 +97,21 @@ static int decompress_jpeg(tjhandle handle, const unsigned char *bytes, size_t s
                : damaged_jpeg(handle, error);
 }
 
-/* Multiplies two parts of 255, rounded. */
+/* Multiplies two values in units of 1/255, rounded. */
 static unsigned multiply_parts(unsigned one, unsigned other) {
     return (one * other + 127) / 255;
 }
 
-/* Converts pixels of four inks to pixels of `channels` bytes. JPEG files have inks inverted, as Adobe began it: 255 is
- * no ink. So a value is the light that the ink lets through, and black lets through a part of the others' light. */
+/* Converts pixels of four inks to pixels of `channels` bytes. JPEG files store inks inverted, as Adobe did first:
+ * 255 is no ink. So a value is the light that the ink lets through. The light of a colour is multiplied by that of
+ * black. */
 static void convert_inks(const unsigned char *inks, size_t pixels, uint32_t channels, unsigned char *out) {
     for (size_t i = 0; i < pixels; i++, inks += 4) {
         unsigned red = multiply_parts(inks[0], inks[3]);
         unsigned green = multiply_parts(inks[1], inks[3]);
         unsigned blue = multiply_parts(inks[2], inks[3]);
         if (channels == 1) {
-            *out++ = (unsigned char)((299 * red + 587 * green + 114 * blue + 500) / 1000); /* JPEG's weights */
+            *out++ = (unsigned char)((299 * red + 587 * green + 114 * blue + 500) / 1000); /* the weights of JPEG */
         } else {
             *out++ = (unsigned char)red;
             *out++ = (unsigned char)green;
@@ -175,7 +176,7 @@ static int decode_png(const unsigned char *bytes, size_t size, const struct imag
     int result = begin_png(&image, bytes, size, &again, error);
     if (result == 0) {
         image.format = own->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-        image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* 16 bits are as 8 bits are, without a gamma of their own */
+        image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* 16-bit values are like 8-bit ones, without their own gamma */
         if (png_image_finish_read(&image, &black, out, 0, NULL) == 0) {
             result = error_set(error, AML_EINPUT, "damaged PNG image: %s", image.message);
         }
@@ -229,10 +230,10 @@ int image_decode(const void *bytes, size_t size, const struct image_shape *shape
     return result;
 }
 
-/* ---- Resizing, along one axis after the other ---- */
+/* ---- Resizing, first along one axis, then along the other ---- */
 
-/* One axis: `from` pixels become `to`. Pixel j of the one has its middle at (2j + 1) to, pixel i of the other at
- * (2i + 1) from, in a unit of which the axis has 2 from to. */
+/* One axis: `from` old pixels become `to` new ones. In a unit of which the axis has 2 from to, old pixel j has its
+ * middle at (2j + 1) to, and new pixel i at (2i + 1) from. */
 struct axis {
     uint64_t from, to;
     uint64_t reach; /* half the width of the triangle */
@@ -242,7 +243,8 @@ static struct axis axis_of(uint32_t from, uint32_t to) {
     return (struct axis){.from = from, .to = to, .reach = 2 * (uint64_t)(from > to ? from : to)};
 }
 
-/* Sets which old pixels have a part in the new pixel i: *first to *end - 1, under a triangle around its middle. */
+/* Sets *first and *end to the range of old pixels that contribute to the new pixel i, under a triangle around its
+ * middle. */
 static void axis_range(const struct axis *axis, uint64_t i, uint64_t *first, uint64_t *end) {
     uint64_t middle = (2 * i + 1) * axis->from;
     uint64_t low = middle > axis->reach ? (middle - axis->reach) / (2 * axis->to) : 0;
@@ -251,7 +253,7 @@ static void axis_range(const struct axis *axis, uint64_t i, uint64_t *first, uin
     *end = high < axis->from ? high : axis->from;
 }
 
-/* The height of the triangle of pixel i over pixel j. */
+/* Returns the weight of old pixel j in new pixel i: the triangle's height there. */
 static uint64_t axis_weight(const struct axis *axis, uint64_t i, uint64_t j) {
     uint64_t middle = (2 * i + 1) * axis->from;
     uint64_t place = (2 * j + 1) * axis->to;
@@ -259,7 +261,7 @@ static uint64_t axis_weight(const struct axis *axis, uint64_t i, uint64_t j) {
     return apart < axis->reach ? axis->reach - apart : 0;
 }
 
-/* Resizes `lines` lines. Pixel j of line l, in `channels` bytes, is at in[l * line + j * step]; likewise in `out`. */
+/* Resizes `count` lines. Pixel j of line l has `channels` bytes at in[l * in_line + j * in_step]; likewise in `out`. */
 struct lines {
     size_t count, in_line, in_step, out_line, out_step, channels;
 };
@@ -314,7 +316,7 @@ int image_resize(const unsigned char *in, const struct image_shape *from, unsign
     size_t channels = from->channels;
     size_t across = (size_t)from->height * to->width * channels;
     size_t down = (size_t)from->width * to->height * channels;
-    size_t bytes = across <= down ? across : down; /* the smaller way: shapes at their limits would need gigabytes */
+    size_t bytes = across <= down ? across : down; /* the smaller way: the other could need gigabytes */
     size_t longest = from->width > from->height ? from->width : from->height;
     unsigned char *between = malloc(bytes);
     uint64_t *weights = malloc(longest * sizeof *weights);

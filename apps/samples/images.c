@@ -15,26 +15,26 @@
 #include <string.h>
 #include <strings.h>
 
-enum { CLASS_BYTES_MAX = 64 /* of a .cls */, MAGIC_AT = 257 /* in a tar's first block */ };
+enum { CLASS_BYTES_MAX = 64 /* of a .cls */, MAGIC_AT = 257 /* of a tar's magic */ };
 
-/* USE_OTHER_IMAGE: of a format that is not decoded here. */
+/* USE_OTHER_IMAGE: an image in a format that can't be decoded here. */
 enum entry_use { USE_NONE, USE_IMAGE, USE_OTHER_IMAGE, USE_CLASS };
 
-/* The image that is being put together: one entry or two, of one key. */
+/* The image that is being assembled from the entries of one key: an image, a .cls file, or both. */
 struct pending {
-    char key[IMAGES_NAME_MAX]; /* the name without its first dot behind the folders, and what follows */
+    char key[IMAGES_NAME_MAX]; /* the name up to its first dot after the folders, and the image's extension */
     bool with_image, with_label;
-    bool given;                 /* the image of this key is passed on */
-    char name[IMAGES_NAME_MAX]; /* of the image, or of its .cls */
+    bool given;                 /* the image of this key has been passed on */
+    char name[IMAGES_NAME_MAX]; /* name of the image, or of its .cls file */
     struct mlr_label label;
-    size_t size; /* of the image */
+    size_t size; /* bytes of the image */
 };
 
 struct reading {
     const char *path;
     enum images_labels labels;
     bool label_optional;
-    bool look; /* the images' bytes are not needed, but for the first one's */
+    bool look; /* the images' bytes are not needed, except the first one's */
     images_sink *sink;
     void *context;
     struct error *error;
@@ -78,7 +78,7 @@ static enum entry_use use_of(const char *name) {
                                     : USE_NONE;
 }
 
-/* Returns the length of the key of an entry that has a use: of its name up to the first dot behind the folders, as in
+/* Returns the length of the key of an entry that has a use: the name up to the first dot after the folders, as in
  * WebDataset. */
 static size_t key_length(const char *name) {
     return (size_t)(strchr(base_of(name), '.') - name);
@@ -89,7 +89,7 @@ static bool has_key(const char *name, const char *key) {
     return strncmp(name, key, length) == 0 && key[length] == '\0';
 }
 
-/* Makes the label of the folder that the entry is in; false if there is none. */
+/* Makes a label of the name of the entry's folder. Returns false if there is none. */
 static bool folder_label(const char *name, struct mlr_label *label) {
     const char *end = base_of(name);
     const char *begin;
@@ -122,7 +122,7 @@ static int give(struct reading *r) {
     return result;
 }
 
-/* Ends the pending key: there is an image without a label, or a label without an image. */
+/* Ends the pending key, whose image has no label, or whose label has no image. */
 static int end_pending(struct reading *r) {
     struct pending *pending = &r->pending;
     int result = 0;
@@ -142,7 +142,7 @@ static int end_pending(struct reading *r) {
     return result;
 }
 
-/* Unless the entry has the key of the pending image, ends that image and begins another. */
+/* Ends the pending image and begins another, unless the entry has the pending image's key. */
 static int begin_key(struct reading *r, const char *name) {
     struct pending *pending = &r->pending;
     size_t length = key_length(name);
@@ -189,7 +189,7 @@ static int take_class(struct reading *r, const struct tar_entry *entry) {
     return pending->with_image ? end_pending(r) : 0;
 }
 
-/* Refuses the second image of a key. */
+/* Rejects the second image of a key. */
 static int refuse_second(const struct reading *r, const char *name) {
     const char *rest = strchr(base_of(name), '.');
     return error_set(r->error, AML_EINPUT,
@@ -322,12 +322,12 @@ static const char *file_path(const struct samples_file *file, size_t f) {
     return file->files != NULL ? file->files->names[f].path : file->path;
 }
 
-/* Looks at the entries of a file up to the first one behind the first image's key. Sets *image to whether the file has
- * any. */
+/* Reads the entries of a file up to the first one after the first image's key. Sets *image to whether the file has
+ * an image. */
 static int find_labels(const char *path, enum images_labels *labels, bool *image, struct error *error) {
     struct tar *tar;
     struct tar_entry entry;
-    char key[IMAGES_NAME_MAX]; /* of the first image */
+    char key[IMAGES_NAME_MAX]; /* key of the first image */
     bool found = true;
     bool end = false;
     int result = tar_open(&tar, path, error);
@@ -365,7 +365,7 @@ struct surveyor {
     struct samples_survey *survey;
 };
 
-/* Sets what of the shape is not given. */
+/* Sets the parts of the shape that were not given. */
 static int choose_shape(struct image_shape *shape, const struct images_entry *entry, struct error *error) {
     struct image_shape first;
     int result = image_look(entry->bytes, entry->size, &first, error);

@@ -66,7 +66,7 @@ int samples_input_check(aml_worker *worker, struct samples_input *input, const c
 
 /* ---- Survey ---- */
 
-/* Makes the survey of samples that are no images. */
+/* Makes the survey of samples that are not images. */
 static int survey_samples(aml_worker *worker, struct samples_input *input) {
     struct error error = {0};
     bool find_base = input->index_base < 0;
@@ -94,7 +94,7 @@ static int survey_samples(aml_worker *worker, struct samples_input *input) {
     return app_result(worker, result, &error);
 }
 
-/* Refuses labels that are no classes, and samples of labels alone. */
+/* Rejects labels that are not classes, and samples without features. */
 static int check_labels(aml_worker *worker, const struct samples_input *input) {
     const struct mlr_labels *labels = &input->survey.labels;
     const char *path = input->file.path;
@@ -138,7 +138,7 @@ int samples_input_survey(aml_worker *worker, struct samples_input *input) {
     if (result != 0) {
         return result;
     }
-    bool left = input->shift > 0 && !input->shift_scaled; /* pixels that move are not scaled by their place */
+    bool left = input->shift > 0 && !input->shift_scaled; /* pixels that are shifted can't be scaled by their place */
     if (input->scale.kind == SCALE_AUTO && (images || left || !input->with_statistics)) {
         input->scale.kind = images || input->survey.format == SAMPLES_IDX ? SCALE_BYTE : SCALE_NONE;
     }
@@ -245,8 +245,7 @@ struct emitting {
     enum aml_item_use use;
     float *values;  /* [capacity] the sample's scaled values */
     uint64_t *keys; /* [capacity] */
-    float *bytes;   /* [capacity + 1] the item: of a dense sample all features and the label; of a sparse one the label
-                     * and the values */
+    float *bytes;   /* [capacity + 1] the item; dense: all features and the label; sparse: the label and the values */
     uint32_t capacity;
 };
 
@@ -284,8 +283,8 @@ static int emit_dense(struct emitting *emitting, enum aml_item_use use, const st
     return aml_emit_numbered(emitting->worker, use, sample->number, item);
 }
 
-/* Emits a sparse sample of the first `used` of the keys, and of the row of the biases behind them. Its bytes are the
- * label, then the values; the label alone when all values are 1 (`ones`). */
+/* Emits a sparse sample with the first `used` of the keys, and the row of the biases after them. Its bytes are the
+ * label, then the values. When all values are 1 (`ones`), its bytes are only the label. */
 static int emit_keys(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t used,
                      uint32_t label, bool ones) {
     memcpy(&emitting->bytes[0], &label, sizeof label);
@@ -309,7 +308,7 @@ static int emit_sparse(struct emitting *emitting, enum aml_item_use use, const s
     return emit_keys(emitting, use, sample, used, label, ones);
 }
 
-/* emit_sparse for values that are all 1. */
+/* Emits a sparse sample whose values are all 1. */
 static int emit_ones(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
                      uint32_t label) {
     for (uint32_t i = 0; i < count; i++) {
@@ -373,8 +372,8 @@ struct line_file {
     struct samples_head head;
 };
 
-/* Sets what the run's samples are called: by their places in all files, which the survey knows; without a survey, by
- * the places in their split. */
+/* Names the run's samples by their places in all files, which the survey has; without a survey, by the places in
+ * their split. */
 static int name_samples(aml_worker *worker, const struct line_file *lines, const struct aml_lines *from,
                         struct samples_run *run) {
     const struct samples_input *input = lines->input;
@@ -416,7 +415,7 @@ static int emit_lines(aml_worker *worker, const struct aml_lines *from, void *co
     return app_result(worker, result, &error);
 }
 
-/* Reads files of lines, which the processes divide. The format of the first is that of all. */
+/* Reads files of lines, which are divided among the processes. The format of the first file applies to all. */
 static int read_lines(aml_worker *worker, const struct samples_input *input, const struct samples_file *files,
                       enum aml_item_use use) {
     struct samples_file file = *files;
@@ -434,7 +433,7 @@ static int read_lines(aml_worker *worker, const struct samples_input *input, con
     return result;
 }
 
-/* Reads idx data, which is not divided. */
+/* Reads idx data, which is not divided among the processes. */
 static int read_idx(aml_worker *worker, const struct samples_input *input, const struct samples_file *file,
                     enum aml_item_use use) {
     struct emitting emitting = {.worker = worker, .input = input, .use = use};

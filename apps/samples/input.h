@@ -1,9 +1,9 @@
-/* Labelled samples as the input of an app: what its options name, the survey of them before the job, reading them into
- * items, and images that are shifted at random. The files' formats are in samples.h.
+/* Labelled samples as the input of an app: the options that name files, the survey before the job, reading samples
+ * into items, and random shifts of images. samples.h describes the formats.
  *
- * An item of a dense sample is its features, as float, and the label's number, as uint32_t. An item of a sparse sample
- * names the rows of its features in table 0, then the row `features`, and carries the label's number, then the
- * features' values; the label alone when all values are 1. */
+ * An item of a dense sample is its features, as float, and the label's number, as uint32_t. An item of a sparse
+ * sample names the rows of its features in table 0, then the row `features`. Its bytes are the label's number and
+ * the features' values, or only the label's number when all values are 1. */
 #ifndef APPS_SAMPLES_INPUT_H
 #define APPS_SAMPLES_INPUT_H
 
@@ -21,27 +21,27 @@
 enum {
     SAMPLES_DENSE_MAX = AML_ITEM_BYTES_MAX / (int)sizeof(float) - 1, /* features of a dense sample */
     SAMPLES_INPUT_FILES = 4,
-    /* Totals of the input: the sums of the squares of all scaled values, and of the labels' numbers. */
+    /* Indexes of totals: the sum of the squares of all scaled values, and the sum of the labels' numbers. */
     SAMPLES_TOTAL_SQUARES = 0,
     SAMPLES_TOTAL_LABELS = 1
 };
 
-/* Zeros before, and index_base -1, names "auto" and missing_name "refuse". */
+/* Initially zeros, but index_base -1, the names "auto", and missing_name "refuse". */
 struct samples_input {
     /* Values of options. */
     struct aml_strings data, test;
     const char *test_labels;
     const char *format_name, *scale_name, *missing_name;
-    int64_t index_base; /* -1: what the file has */
+    int64_t index_base; /* -1: detected from the file */
     double test_fraction;
-    bool numbered;              /* libsvm: features are numbered, where their indexes are far apart */
-    bool with_statistics;       /* the survey makes `statistics`, of samples that are neither images nor Criteo lines */
-    bool sums_alone;            /* these have sums of features alone, no drawn samples */
-    bool shift_scaled;          /* the app decides what --scale auto is with --shift, too */
+    bool numbered;              /* libsvm: features are numbered if their indexes are far apart */
+    bool with_statistics;       /* the survey makes `statistics`, unless samples are images or Criteo lines */
+    bool sums_alone;            /* the statistics have only sums of features, no drawn samples */
+    bool shift_scaled;          /* the app chooses what --scale auto means, even with --shift */
     int64_t shift, image_width; /* in pixels; image_width 0: images are square */
-    int64_t channels;           /* of a pixel; 0: 1, or as the first image of a tar file has */
-    const char *image_size;     /* of images in tar files; NULL: the first one's */
-    /* Begun by the options, completed by `configure`. */
+    int64_t channels;           /* channels of a pixel; 0: 1, or those of a tar file's first image */
+    const char *image_size;     /* size of images in tar files; NULL: the first image's */
+    /* Partly set by the options, completed by `configure`. */
     struct samples_file file;
     struct scale scale;
     /* Set by `configure`. */
@@ -50,40 +50,41 @@ struct samples_input {
     struct statistics statistics;
     bool dense;
     uint64_t seed;          /* set before the survey */
-    const float *zeros;     /* the app's: [features] the scaled values of a sample of zeros; NULL: all are 0 */
-    struct mlr_image image; /* with `shift`, or after samples_input_find_image */
+    const float *zeros;     /* set by the app: [features] the scaled values of a sample of zeros; NULL: all are 0 */
+    struct mlr_image image; /* set with `shift`, or by samples_input_find_image */
     struct aml_stage stages[4];
 };
 
-/* The app's functions that run as stages: each calls samples_input_NAME with the app's samples_input. */
+/* The app's functions that run as stages. Each calls samples_input_NAME with the app's samples_input. */
 struct samples_runs {
     int (*decode)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
     int (*shift)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
     int (*scale)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
 };
 
-/* Checks the files of the options and lists them; the app has checked its choices. `model_out`: as for
+/* Checks the files of the options and lists them; the app has checked its choices before. `model_out`: see
  * app_check_files. In `configure`. */
 int samples_input_check(aml_worker *worker, struct samples_input *input, const char *model_out);
-/* Sets the format and how values are scaled, by their names. */
+/* Sets the format and the scaling, by their names. */
 int samples_input_choices(struct samples_input *input, struct error *error);
 
-/* Whether the samples are images in tar files: items are compressed images, of which stages make dense samples. After
- * samples_input_check. */
+/* Whether the samples are images in tar files. Then items are compressed images, from which stages make dense
+ * samples. Call it after samples_input_check. */
 static inline bool samples_input_has_images(const struct samples_input *input) {
     return input->file.format == SAMPLES_TAR;
 }
-/* Reads all samples, which are not Criteo lines, to make the survey. In `configure`. */
+/* Reads all samples to make the survey. Not for Criteo lines. In `configure`. */
 int samples_input_survey(aml_worker *worker, struct samples_input *input);
-/* Has the processes of the job compare what their surveys have found, and says it in a note. In `configure`. */
+/* Makes the processes of the job compare the results of their surveys, and reports the survey in a note. In
+ * `configure`. */
 void samples_input_mark(aml_worker *worker, const struct samples_input *input);
 
-/* Sets `image`, after the survey: of images in tar files their shape, else by image_width and channels. Returns false
- * when the features are no such image. */
+/* Sets `image`, after the survey: for images in tar files to their shape, otherwise by image_width and channels.
+ * Returns false when the features don't form such an image. */
 bool samples_input_find_image(struct samples_input *input);
 
-/* Declares the stages that make dense samples, as far as there are any: those of images (input_images.h), and --shift.
- * The app has set its items for dense samples; images change them to varied ones. In `configure`. */
+/* Declares the stages that make dense samples, if any: those of images (input_images.h), and --shift. The app has
+ * declared its items for dense samples; for images this changes them to varied items. In `configure`. */
 int samples_input_declare_stages(aml_worker *worker, struct samples_input *input, struct aml_app *app,
                                  const struct samples_runs *runs);
 int samples_input_decode(aml_worker *worker, const struct samples_input *input, const void *in, void *out);

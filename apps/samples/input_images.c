@@ -6,7 +6,7 @@
 #include "agileml/base/text_input.h"
 #include "apps/samples/images.h"
 #include "apps/samples/tar.h"
-#include "workers/crash.h"
+#include "workers/data/crash.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -14,20 +14,20 @@
 #include <string.h>
 
 enum {
-    BATCH_IMAGES = 512, /* that are decoded together while they are read */
+    BATCH_IMAGES = 512, /* images that are decoded together while files are read */
     BATCH_BYTES = 4 << 20,
     THREADS_MAX = 64
 };
 
-/* What an item carries before the image. */
+/* The beginning of an item, before the image. */
 struct head {
     uint32_t label;
-    uint32_t file, number; /* the file, of --data and then of --test; the image's number in it, for messages */
+    uint32_t file, number; /* number of the file among --data's and then --test's; image in the file, for messages */
 };
 
 /* ---- Survey ---- */
 
-/* Takes WIDTHxHEIGHT. */
+/* Parses WIDTHxHEIGHT. */
 static bool take_size(const char *text, struct image_shape *shape) {
     unsigned width = 0;
     unsigned height = 0;
@@ -106,7 +106,7 @@ static int decode(const struct samples_input *input, const unsigned char *item, 
     struct head head;
     memcpy(&head, item, sizeof head);
     memcpy(out + label_at(input), &head.label, sizeof head.label);
-    memset(out + label_at(input) - 3, 0, 3); /* what pads the pixels */
+    memset(out + label_at(input) - 3, 0, 3); /* the padding after the pixels */
     return image_decode(item + sizeof head, size - sizeof head, &input->file.images.shape, out, error);
 }
 
@@ -136,11 +136,11 @@ void samples_input_scale(const struct samples_input *input, const void *in, void
 
 /* ---- Reading ---- */
 
-/* An image that waits to be decoded and emitted. */
+/* An image that has been read, but not yet decoded and emitted. */
 struct waiting {
-    size_t at, size; /* its item in the batch's bytes */
+    size_t at, size; /* place and size of its item in the batch's bytes */
     uint64_t number, place;
-    char name[IMAGES_NAME_MAX]; /* of its entry */
+    char name[IMAGES_NAME_MAX]; /* name of its entry */
     int result;
     struct error error;
     double squares;
@@ -162,7 +162,7 @@ struct batch {
     unsigned threads;
 };
 
-/* Every `threads`-th image of the batch. */
+/* A thread's share: every `threads`-th image of the batch. */
 struct share {
     struct batch *batch;
     unsigned first;
@@ -202,7 +202,7 @@ static void *share_main(void *context) {
     return NULL;
 }
 
-/* Decodes all images of the batch. A thread that can't be started leaves its share to this one. */
+/* Decodes all images of the batch. If a thread can't be started, this thread does its share. */
 static void check_all(struct batch *batch) {
     struct share shares[THREADS_MAX];
     bool started[THREADS_MAX] = {false};
@@ -237,7 +237,7 @@ static int emit_image(struct batch *batch, const struct waiting *image) {
     return kept < 0 ? kept : 0;
 }
 
-/* Decodes and emits what the batch has. */
+/* Decodes and emits the images of the batch. */
 static int batch_end(struct batch *batch) {
     int result = 0;
     check_all(batch);
@@ -285,7 +285,8 @@ static int refuse_changed(aml_worker *worker, const char *path) {
     return aml_error(worker, AML_EINPUT, "%s: the file has changed since this process began", text_input_name(path));
 }
 
-/* Checks that the file had as many images as in the survey: the next file's are numbered from there. */
+/* Checks that the file had as many images as in the survey, as the numbers of the next file's images continue from
+ * there. */
 static int check_count(const struct batch *batch, const struct samples_chunk *chunk) {
     const struct samples_places *places = &batch->input->survey.places;
     uint64_t end = chunk + 1 < places->chunks + places->count ? chunk[1].number : places->end;

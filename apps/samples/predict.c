@@ -19,9 +19,9 @@ struct run {
     struct input_list files;
     struct samples_file file;
     struct samples_model model;
-    struct tool_output out; /* without a path samples with labels give the accuracy alone */
+    struct tool_output out; /* without a path, samples with labels give only the accuracy */
     uint64_t count, known, correct;
-    double loss; /* of the samples whose label is known */
+    double loss; /* sum over the samples whose label is known */
     bool labelled;
     bool probabilities;  /* --probabilities */
     struct columns like; /* the model's names */
@@ -37,12 +37,12 @@ static void compare(struct run *run, const struct sample *sample, const float *p
     }
 }
 
-/* Whether there is a line for each sample: of samples with labels the accuracy alone may be wanted. */
+/* Whether to write a line for each sample. For samples with labels the accuracy alone may be enough. */
 static bool writes_lines(const struct run *run) {
     return !run->labelled || run->out.path != NULL || run->probabilities;
 }
 
-/* Names the columns of --probabilities. */
+/* Writes the names of the columns of --probabilities. */
 static void write_header(const struct run *run) {
     const struct mlr_labels *labels = run->model.labels;
     fprintf(run->out.file, "%sprediction\tprobability", run->labelled ? "label\t" : "");
@@ -75,7 +75,7 @@ static int predict_sample(void *context, const struct sample *sample, struct err
                          run->model_path, sample->count);
     }
     if (run->count++ == 0) {
-        run->labelled = sample->labelled; /* all samples of a file have labels, or none has */
+        run->labelled = sample->labelled; /* either all samples of a file have labels or none has */
     } else if (run->labelled != sample->labelled) {
         return error_set(error, AML_EINPUT, "expected %s, as in the files before",
                          run->labelled ? "a label" : "no label");
@@ -88,13 +88,13 @@ static int predict_sample(void *context, const struct sample *sample, struct err
     return writes_lines(run) ? write_line(run, sample, probabilities, best, error) : 0;
 }
 
-/* Images become samples here. */
+/* The state for images, which become samples here. */
 struct image_run {
     struct run *run;
     unsigned char *pixels; /* [features] */
     double *values;        /* [features] */
     enum images_labels labels;
-    bool nameless; /* folders are no labels: that of the first image is none of the model's classes */
+    bool nameless; /* folders are no labels, as the first image's folder is none of the model's classes */
 };
 
 static int predict_image(void *context, const struct images_entry *entry, struct error *error) {
@@ -144,7 +144,7 @@ static int choose_images(struct run *run, bool *images, struct error *error) {
     return result;
 }
 
-/* Sets the format: the model says whether samples are Criteo lines, or have indexes that are numbered. */
+/* Sets the format. The model decides whether samples are Criteo lines, or have numbered indexes. */
 static int choose_format(struct run *run, struct error *error) {
     bool hashed = run->model.hash != NULL && run->model.hash->bits > 0;
     bool criteo = false;
@@ -168,7 +168,7 @@ static int choose_format(struct run *run, struct error *error) {
     return 0;
 }
 
-/* Prints how many samples there were and how good the predictions are; to standard error if the lines are on standard
+/* Prints the number of samples and the quality of the predictions. Uses standard error if the lines are on standard
  * output. */
 static void say_result(const struct run *run) {
     if (run->said[0] != '\0') {
@@ -257,7 +257,7 @@ int samples_predict_main(const struct samples_predictor *predictor, int argc, ch
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     snprintf(usage, sizeof usage,
-             "%s --predict MODEL --data FILE [--labels FILE] [--probabilities] [--out FILE]\n\n"
+             "usage: %s --predict MODEL --data FILE [--labels FILE] [--probabilities] [--out FILE]\n\n"
              "With labelled samples as data: prints accuracy and loss, and with --out writes\n"
              "predictions. With samples without labels: prints lines of prediction and\n"
              "probability, or with --out writes them.",

@@ -5,23 +5,23 @@
 
 #include "apps/mlr/samples.h"
 
-/* What predictions need to know of a loaded model. */
+/* The properties of a loaded model that predictions need. */
 struct samples_model {
     const struct mlr_labels *labels;
-    uint32_t features; /* of the samples that it was trained on */
+    uint32_t features; /* number of features in training */
     uint32_t index_base;
-    const struct numbering *numbering; /* of features; NULL: they are not numbered */
-    const struct mlr_hash *hash;       /* of Criteo lines; NULL, or with bits 0: it was trained on others */
-    struct image_shape images;         /* of its samples; with width 0: they are no images */
-    const struct column_names *names;  /* of the features and the label, from a header; NULL, or of none: not known */
+    const struct numbering *numbering; /* numbering of the features; NULL: they are not numbered */
+    const struct mlr_hash *hash;       /* of Criteo lines; NULL, or with bits 0: not trained on such lines */
+    struct image_shape images;         /* shape of the images; with width 0: samples are not images */
+    const struct column_names *names;  /* of the features and the label, by a header; NULL or empty: not known */
 };
 
 struct samples_predictor {
     const char *app;     /* the program's name */
     const char *formats; /* the help of --format */
-    /* Loads a model; `close` follows if it returns 0. What `model` points to stays until then. */
+    /* Loads a model. If it returns 0, `close` follows, and the data that `model` points to stays valid until then. */
     int (*load)(void *context, const char *path, struct samples_model *model, struct error *error);
-    /* Returns the probabilities of the labels, valid until the next call, and sets *best to the likeliest. */
+    /* Returns the probabilities of the labels, valid until the next call, and sets *best to the most likely one. */
     const float *(*predict)(void *context, const struct sample *sample, uint32_t *best);
     void (*close)(void *context);
     void *context;

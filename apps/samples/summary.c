@@ -27,7 +27,7 @@ static const char *plural(uint64_t count) {
     return count == 1 ? "" : "s";
 }
 
-/* Adds the classes with their counts; Criteo lines have not been counted. */
+/* Adds the classes with their counts. Criteo lines have no counts. */
 static void add_classes(struct line *line, const struct mlr_labels *labels) {
     add(line, ", %u classes: ", labels->count);
     for (uint32_t k = 0; k < labels->count && k < CLASSES_SHOWN; k++) {
@@ -40,7 +40,7 @@ static void add_classes(struct line *line, const struct mlr_labels *labels) {
     add(line, labels->count > CLASSES_SHOWN ? ", ..." : "");
 }
 
-/* Adds the largest index, where features are those indexes that occur. */
+/* Adds the largest index, if features are numbered. */
 static void add_largest(struct line *line, const struct samples_survey *survey) {
     uint32_t count = survey->numbering.places.count;
     if (count > 0) {

@@ -17,12 +17,12 @@ struct tar {
     const char *path;
     struct archive *archive;
     struct source *source;
-    uint64_t left;                /* bytes of the source that are not read yet; SOURCE_TO_END: not known */
-    uint64_t given;               /* bytes of the source that libarchive was given */
-    bool ended;                   /* the source has no more */
-    struct error error;           /* of the source */
-    struct tar_entry at;          /* the present entry; without a name: none. Its name is libarchive's */
-    char last[TAR_SHOWN_MAX + 1]; /* the present entry's name, or that of the last, for messages; "": none yet */
+    uint64_t left;                /* bytes of the source not read yet; SOURCE_TO_END: not known */
+    uint64_t given;               /* bytes of the source passed to libarchive */
+    bool ended;                   /* the source has ended */
+    struct error error;           /* first error of the source */
+    struct tar_entry at;          /* the present entry; without a name: none. libarchive owns the name */
+    char last[TAR_SHOWN_MAX + 1]; /* name of the present or latest entry, for messages; "": none yet */
     char bytes[READ_BYTES];
 };
 
@@ -47,11 +47,11 @@ static la_ssize_t read_source(struct archive *archive, void *context, const void
     return (la_ssize_t)got;
 }
 
-/* Skips what need not be read. Only in a plain file: libarchive reads all of a compressed one. */
+/* Skips bytes that need not be read. Only for a plain file, as libarchive reads all of a compressed one. */
 static la_int64_t skip_source(struct archive *archive, void *context, la_int64_t wanted) {
     struct tar *tar = context;
     if (tar->source->scheme->skip == NULL || tar->left == SOURCE_TO_END || wanted <= READ_BYTES) {
-        return 0; /* it is read */
+        return 0; /* not skipped: libarchive then reads the bytes */
     }
     uint64_t bytes = (uint64_t)wanted < tar->left ? (uint64_t)wanted : tar->left;
     if (tar->source->scheme->skip(tar->source, bytes, &tar->error) != 0) {
@@ -65,7 +65,7 @@ static la_int64_t skip_source(struct archive *archive, void *context, la_int64_t
 
 /* ---- */
 
-/* Reports what libarchive, or the source, has found. */
+/* Reports the error of the source or of libarchive. */
 static int refuse(struct tar *tar, struct error *error) {
     const char *text = archive_error_string(tar->archive);
     if (tar->error.code != 0) {
@@ -89,7 +89,7 @@ static bool begin_archive(struct tar *tar) {
            archive_read_support_filter_zstd(tar->archive) == ARCHIVE_OK &&
            archive_read_support_format_tar(tar->archive) == ARCHIVE_OK &&
            archive_read_support_format_empty(tar->archive) == ARCHIVE_OK &&
-           /* otherwise what is behind the first end mark is left out */
+           /* otherwise libarchive ignores everything after the first end mark */
            archive_read_set_format_option(tar->archive, "tar", "read_concatenated_archives", "1") == ARCHIVE_OK &&
            archive_read_set_read_callback(tar->archive, read_source) == ARCHIVE_OK &&
            archive_read_set_skip_callback(tar->archive, skip_source) == ARCHIVE_OK &&
@@ -138,19 +138,19 @@ static enum tar_kind kind_of(struct archive_entry *entry) {
     return archive_entry_sparse_count(entry) > 0 ? TAR_SPARSE : TAR_FILE;
 }
 
-/* Skips the rest of the present entry, so that what is read next is a header. */
+/* Skips the rest of the present entry, so that a header is read next. */
 static int end_entry(struct tar *tar, struct error *error) {
     return tar->at.name == NULL || archive_read_data_skip(tar->archive) == ARCHIVE_OK ? 0 : refuse(tar, error);
 }
 
-/* Checks what is behind the last entry. */
+/* Checks the bytes after the last entry. */
 static int check_end(struct tar *tar, la_int64_t before, struct error *error) {
-    /* libarchive takes the end of a file for the end of a tar, which is a block of zeros. */
+    /* libarchive accepts a file that ends without the block of zeros that ends a tar. */
     if (archive_filter_bytes(tar->archive, 0) < before + BLOCK) {
         return error_set(error, AML_EINPUT, "%s: the tar file ends too early: expected a block of zeros%s%s",
                          text_input_name(tar->path), tar->last[0] != '\0' ? " or an entry behind " : "", tar->last);
     }
-    /* It ends a gzip file, without an error, where what follows is no gzip. */
+    /* libarchive ends a gzip file without an error where the following bytes are not gzip. */
     uint64_t used = (uint64_t)archive_filter_bytes(tar->archive, -1);
     const void *bytes;
     if (used == tar->given && !tar->ended && read_source(tar->archive, tar, &bytes) < 0) {

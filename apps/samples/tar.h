@@ -1,6 +1,6 @@
-/* The entries of a tar file, plain, gzip or zstd, from a file or an address (agileml/input/source.h), in their order:
- * as a stream in the calling thread, by libarchive. A file may be several tars one behind the other. Writes nothing
- * and follows no name, so no name can do harm. */
+/* The entries of a tar file, plain, gzip or zstd, from a file or an address (agileml/input/source.h), in their
+ * order: as a stream in the calling thread, by libarchive. A file may be several concatenated tars. Neither writes
+ * files nor opens paths of entries, so no name can do harm. */
 #ifndef APPS_SAMPLES_TAR_H
 #define APPS_SAMPLES_TAR_H
 
@@ -20,9 +20,9 @@ enum tar_kind {
 };
 
 struct tar_entry {
-    const char *name; /* the whole path, as the tar has it */
+    const char *name; /* the whole path, as stored in the tar */
     enum tar_kind kind;
-    uint64_t bytes; /* of a file */
+    uint64_t bytes; /* size of a file */
 };
 
 struct tar;
@@ -30,14 +30,14 @@ struct tar;
 /* Opens the file at `path`, which must stay valid. Returns 0, and tar_close must follow; or AML_EINPUT, AML_EFAIL,
  * AML_ENOMEM with the path in *error. */
 int tar_open(struct tar **tar, const char *path, struct error *error);
-/* Goes to the next entry, which is valid until the next call; *found is false at the end. AML_EINPUT: the file is
- * damaged, no tar, ends before its end is marked, or has bytes behind its end that are no tar. */
+/* Moves to the next entry, which is valid until the next call. *found is false at the end. Returns AML_EINPUT when
+ * the file is damaged, not a tar, ends without an end mark, or has other bytes after its end. */
 int tar_next(struct tar *tar, struct tar_entry *entry, bool *found, struct error *error);
-/* Reads the first `size` bytes of the present entry's content, which has as many. At most once for each entry. */
+/* Reads the first `size` bytes of the present entry, which must have that many. At most once for each entry. */
 int tar_read(struct tar *tar, void *bytes, size_t size, struct error *error);
 void tar_close(struct tar *tar); /* NULL is allowed */
 
-/* The end of a long name, for messages. */
+/* Returns the end of a long name, for messages. */
 const char *tar_shown(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* bench_add: what a partition server takes to add one received flush to a pending clock that has sums already, beside
- * a plain loop that adds the same values to the same rows of memory of the same size, in turns. */
+/* bench_add: measures how fast a partition server adds a received flush to the sums of a pending clock. Compares it
+ * with a plain loop over arrays of the same size that adds the same values. The two run in turns. */
 #include "agileml/ps/partition.h"
 #include "bench/measure.h"
 
@@ -8,30 +8,31 @@
 #include <string.h>
 
 enum {
-    ADD_FLUSHES = 16, /* in one sample, each of another origin */
+    ADD_FLUSHES = 16, /* flushes in one sample, each from another origin */
     ADD_ORIGINS = ADD_FLUSHES + 3,
-    ADD_ROWS_MAX = 1 << 20 /* of a flush: narrow rows are many, and a sparse table of them takes long to make */
+    ADD_ROWS_MAX = 1 << 20 /* most rows of a flush: a sparse table of more narrow rows would take too long to make */
 };
 
-/* A table, and the rows of it that each flush names. */
+/* A table and the rows that each flush updates. */
 struct shape {
-    uint32_t width; /* floats of a row */
-    size_t bytes;   /* of the values of a flush, at most */
-    bool sparse;    /* every third of the rows, in random order, of a table without a fixed number of rows;
-                       else all rows of a dense table, in order */
+    uint32_t width; /* floats per row */
+    size_t bytes;   /* most bytes of values in a flush */
+    /* every third row in random order, in a table without a fixed number of rows; else all rows of a dense table in
+     * order */
+    bool sparse;
 };
 
 struct bench {
     struct job job;
     struct partition *partition;
     struct message flush;
-    uint32_t count;    /* rows of a flush */
-    uint32_t *slots;   /* of its rows, for the plain loop */
-    struct arena sums; /* the plain loop's */
+    uint32_t count;    /* rows per flush */
+    uint32_t *slots;   /* array slots of these rows, for the plain loop */
+    struct arena sums; /* the array that the plain loop adds to */
     actor_id origins[ADD_ORIGINS];
 };
 
-/* Keys of a flush. Sparse: 0, 3, 6, ... are named; the rows between them are there too. */
+/* Keys of a flush. A sparse flush updates keys 0, 3, 6, ...; the table also has the rows between them. */
 static void fill_keys(const struct shape *shape, uint64_t *keys, uint32_t count) {
     uint64_t random = 1;
     for (uint32_t i = 0; i < count; i++) {
@@ -58,11 +59,12 @@ static struct message make_flush(const struct shape *shape, uint32_t count) {
     return flush;
 }
 
-/* What a server does with a received FLUSH. */
+/* Handles a received FLUSH as a server does. */
 static int take(struct bench *bench, actor_id origin, uint64_t clock, struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
     int count = rows_check(&bench->flush, bench->job.shapes, bench->job.table_count, views, error);
-    int result = count < 0 ? count : partition_flush(bench->partition, origin, clock, views, (unsigned)count, error);
+    int result =
+        count < 0 ? count : partition_flush(bench->partition, origin, clock, 0, false, views, (unsigned)count, error);
     return result < 0 || result == FLUSH_TAKEN ? result : error_set(error, AML_EFAIL, "a flush was not taken");
 }
 
@@ -113,7 +115,7 @@ static int bench_open(struct bench *bench, const struct shape *shape, struct err
         }
     }
     bench->flush = make_flush(shape, bench->count);
-    /* As any worker's: its flushes come in the order of its subscription. */
+    /* The flush counts as one by a subscribed worker: its rows are in the order of the subscription. */
     struct rows_view view;
     int views = rows_check(&bench->flush, bench->job.shapes, 1, &view, error);
     for (unsigned o = 0; o < ADD_ORIGINS && views == 1; o++) {
@@ -138,11 +140,11 @@ static void bench_close(struct bench *bench) {
     free(bench->slots);
 }
 
-/* A whole clock, of which the flushes that find sums are timed. Seconds of one. */
+/* Runs a whole clock. Times only the flushes that are added to existing sums, and returns the seconds of one. */
 static int sample_partition(struct bench *bench, uint64_t clock, double *wall, double *cpu, struct error *error) {
     unsigned origin = 0;
     int result = 0;
-    while (origin < 2 && result == 0) { /* the second makes the sums */
+    while (origin < 2 && result == 0) { /* the second flush makes the sums */
         result = take(bench, bench->origins[origin++], clock, error);
     }
     double start = measure_wall();
@@ -174,7 +176,7 @@ static void sample_plain(struct bench *bench, const struct shape *shape, double 
         } else {
             add_all(sums, values, (size_t)bench->count * shape->width);
         }
-        __asm__ volatile("" : : "r"(sums) : "memory"); /* each of them is wanted */
+        __asm__ volatile("" : : "r"(sums) : "memory"); /* keeps the compiler from dropping the sums */
     }
     *wall = (measure_wall() - start) / ADD_FLUSHES;
     *cpu = (measure_thread_cpu() - cpu_start) / ADD_FLUSHES;
@@ -186,7 +188,7 @@ static int run_shape(const struct shape *shape, int64_t samples, struct error *e
     struct series ratios = {0};
     struct series cpu_ratios = {0};
     int result = bench_open(&bench, shape, error);
-    for (int64_t s = -1; s < samples && result == 0; s++) { /* the first is for warming up */
+    for (int64_t s = -1; s < samples && result == 0; s++) { /* the first is a warm-up */
         double wall[2];
         double cpu[2];
         result = sample_partition(&bench, (uint64_t)(s + 2), &wall[0], &cpu[0], error);
@@ -215,7 +217,7 @@ static int run_shape(const struct shape *shape, int64_t samples, struct error *e
 
 int main(int argc, char **argv) {
     static const uint32_t WIDTHS[] = {1, 16, 64, 100, 1000};
-    static const size_t SIZES[] = {256 << 10, 64 << 20}; /* in the second-level cache; in memory */
+    static const size_t SIZES[] = {256 << 10, 64 << 20}; /* one fits into the second-level cache, one does not */
     int64_t samples = 11;
     bool quick = false;
     const struct aml_option options[] = {

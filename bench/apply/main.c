@@ -1,5 +1,5 @@
-/* bench_apply: what a clock takes in a server's partition, from a received flush of every row to the rows of the new
- * clock, with each of the ready optimizers beside a table whose sums are plainly added, in turns. */
+/* bench_apply: measures one clock of a server's partition, from a received flush of every row to the rows of the new
+ * clock. Compares each built-in optimizer with a table whose sums are plainly added, in turns. */
 #include "agileml/ps/partition.h"
 #include "bench/measure.h"
 
@@ -60,7 +60,7 @@ static int bench_open(struct table_bench *bench, const struct contender *contend
     const struct wire_assignment assignment = {
         .origin = ORIGIN, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
     partition_expect(bench->partition, &assignment, 1);
-    partition_keep(bench->partition, true); /* as a server in stages 2 and 3, which may have to go back */
+    partition_keep(bench->partition, true); /* like a server in stages 2 and 3, which may have to roll back */
     struct buffer *keys = buffer_new(rows * sizeof(uint64_t));
     struct buffer *values = buffer_new((size_t)rows * width * sizeof(float));
     for (uint32_t r = 0; r < rows; r++) {
@@ -79,13 +79,14 @@ static void bench_close(struct table_bench *bench) {
     message_close(&bench->flush);
 }
 
-/* One clock: received, checked, applied, and the clock before forgotten, as it is committed. */
+/* Runs one clock: checks and applies the flush, then forgets the clock before, as after a commit. */
 static int one_clock(struct table_bench *bench, double *cpu, struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
     uint64_t clock = bench->partition->clock + 1;
     double start = measure_thread_cpu();
     int count = rows_check(&bench->flush, bench->job.shapes, bench->job.table_count, views, error);
-    int result = count < 0 ? count : partition_flush(bench->partition, ORIGIN, clock, views, (unsigned)count, error);
+    int result =
+        count < 0 ? count : partition_flush(bench->partition, ORIGIN, clock, 0, false, views, (unsigned)count, error);
     if (result < 0) {
         return result;
     }
@@ -106,7 +107,7 @@ static int run_shape(uint32_t rows, uint32_t width, int64_t samples, struct erro
     for (unsigned c = 0; c < CONTENDERS && result == 0; c++) {
         result = bench_open(&benches[c], &contenders[c], rows, width, error);
     }
-    for (int64_t s = -1; s < samples && result == 0; s++) { /* the first is for warming up */
+    for (int64_t s = -1; s < samples && result == 0; s++) { /* the first is a warm-up */
         double cpu[CONTENDERS] = {0};
         for (unsigned c = 0; c < CONTENDERS && result == 0; c++) {
             result = one_clock(&benches[c], &cpu[c], error);

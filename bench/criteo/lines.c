@@ -1,9 +1,13 @@
-/* criteo_lines: writes made-up Criteo lines (label, 13 integers, 26 categories, separated by tabs) onto standard
- * output, any number of them, faster than most disks. A line is a copy of a random line of --source with noise: each
- * field is another line's with a chance of 1/8; a category is a new value with a chance of 1/64, so that the number of
- * different values grows with the file, as it does in real logs; a label is turned with a chance of 1/8, so no model
- * can have a log-loss below 0.377. Line N is a function of --seed and N alone: other ranges (--first) are other lines
- * of the same distribution, to test on. */
+/* criteo_lines: writes made-up Criteo lines (label, 13 integers, 26 categories, separated by tabs) to standard output.
+ * Writes any number of lines, faster than most disks.
+ *
+ * A line is a noisy copy of a random line of --source:
+ *  - Each field comes from another line with probability 1/8.
+ *  - A category is a new value with probability 1/64, so that the distinct values grow with the file, as in real logs.
+ *  - A label is flipped with probability 1/8, so that no model can reach a log-loss below 0.377.
+ *
+ * Line N depends on --seed and N alone. Another range (--first) gives other lines of the same distribution, for
+ * tests. */
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/text_lines.h"
@@ -18,7 +22,7 @@
 enum {
     FIELDS = 40,
     FIRST_CATEGORY = 14,
-    FIELD_ROOM = 16, /* bytes of a field with the tab or line end behind it, copied as a whole */
+    FIELD_ROOM = 16, /* bytes of a field and its tab or line end, copied as a whole */
     LINE_MAX = FIELDS * FIELD_ROOM,
     SOURCE_LINE_MAX = 1 << 16,
     SOURCE_LINES_MAX = 1 << 20,
@@ -91,7 +95,7 @@ static int load_source(struct source *source, const char *path, struct error *er
 
 /* ---- Made lines ---- */
 
-/* A sequence of random words. */
+/* Returns the next of a sequence of random words. */
 static inline uint64_t next_word(uint64_t *state) {
     return hash_mix(*state += 0x9E3779B97F4A7C15U);
 }
@@ -108,11 +112,12 @@ static char *put_new_category(char *to, uint64_t word, char end) {
     return to;
 }
 
-/* Writes line `number` to to[LINE_MAX], and returns the place behind it. */
+/* Writes line `number` into to[LINE_MAX]. Returns the end of the line. */
 static char *make_line(const struct source *source, uint64_t seed, uint64_t number, char *to) {
     uint64_t state = hash_pair(seed, number);
     const struct source_line *line = random_line(source, next_word(&state));
-    uint64_t eighth = next_word(&state) & next_word(&state) & next_word(&state); /* each bit is 1 by 1/8 */
+    /* each bit is 1 with probability 1/8 */
+    uint64_t eighth = next_word(&state) & next_word(&state) & next_word(&state);
     uint64_t fresh = eighth & next_word(&state) & next_word(&state) & next_word(&state);
     *to++ = (char)(line->fields[0].text[0] ^ (char)(eighth & 1));
     *to++ = '\t';
@@ -143,7 +148,7 @@ static bool write_all(const char *bytes, size_t size) {
     return true;
 }
 
-/* Writes `lines` lines, or as many whole lines as `bytes` bytes hold; 0: without such an end. */
+/* Writes `lines` lines, or as many whole lines as `bytes` bytes hold. 0: no such limit. */
 static bool write_lines(const struct source *source, uint64_t seed, uint64_t first, uint64_t lines, uint64_t bytes) {
     char *buffer = memory_zeroed(WRITTEN_AT_ONCE + LINE_MAX, 1);
     uint64_t written = 0;

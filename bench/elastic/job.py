@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+import svg
+
 FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -157,19 +159,31 @@ def durations(lines):
     return [end - begin for begin, end in iteration_times(lines)]
 
 
-def report_figures(chosen, lines, names):
-    """Writes figures of a job into the folder for plots, by `proteus report --svg`. `names`: what they are to be
-    called, by what that command calls them."""
+def iterations_figure(chosen, lines, name):
+    """Plots the seconds of each iteration, with how many nodes joined and left."""
+    changes = {}
+    for line in of_type(lines, "event"):
+        sign = {"join": 1, "evict": -1, "failure": -1}.get(line["event"])
+        if sign is not None and line.get("iteration", 0) > 0:  # those before the first one are no change
+            key = (line["iteration"] + 1, sign)
+            changes[key] = changes.get(key, 0) + len(line["nodes"])
+    marks = [(iteration, f"{sign * count:+d}") for (iteration, sign), count in sorted(changes.items())]
+    svg.steps(chosen.figures, f"{name}.svg", "Seconds of each iteration", "seconds", durations(lines), marks)
+
+
+def page_figure(chosen, lines, figure, name):
+    """Saves a figure of the job's page, by its title there, through a browser without a screen (bench/page-figures)."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
-        command = [os.path.join(chosen.bin, "proteus"), "report", "--svg", folder, path]
-        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode != 0:
-            raise Failed("proteus report made no figures")
-        os.makedirs(chosen.figures, exist_ok=True)
-        for name, wanted in names.items():
-            shutil.copyfile(os.path.join(folder, f"{name}.svg"), os.path.join(chosen.figures, f"{wanted}.svg"))
+        script = os.path.join(FOLDER, "bench", "page-figures")
+        made = os.path.join(folder, "figures")
+        if subprocess.run([script, "--bin", chosen.bin, "--svg", made, path], check=False).returncode != 0:
+            raise Failed("bench/page-figures made no figures")
+        if os.path.isdir(made):
+            os.makedirs(chosen.figures, exist_ok=True)
+            shutil.copyfile(os.path.join(made, f"{figure}.svg"), os.path.join(chosen.figures, f"{name}.svg"))
 
 
 def median(values):

@@ -1,5 +1,5 @@
-"""Plots as SVG of what no job's report has, for which there is `proteus report --svg`: bars that compare jobs, and
-times of single changes. Plain elements and a style that is readable on light and dark pages."""
+"""Plots as SVG of what a job's page does not draw: bars that compare jobs, and times of iterations and of single
+changes. Plain elements and a style that is readable on light and dark pages."""
 
 import math
 import os
@@ -80,11 +80,12 @@ def steps(folder, name, title, unit, values, marks, below="iteration"):
     begins."""
     plot = Plot(title, unit, max(values))
     step = (WIDTH - LEFT - RIGHT) / len(values)
+    every = 5 * math.ceil(len(values) / 60)
     for number, value in enumerate(values):
         top = plot.y(value)
         plot.parts.append(f'<rect x="{LEFT + number * step:.1f}" y="{top:.1f}" width="{step * 0.85:.1f}" '
                           f'height="{plot.y(0) - top:.1f}" fill="{COLOURS[0]}"/>')
-        if number == 0 or (number + 1) % 5 == 0:
+        if number == 0 or (number + 1) % every == 0:
             plot.parts.append(plot.text(LEFT + (number + 0.43) * step, HEIGHT - BOTTOM + 18, str(number + 1),
                                         anchor="middle"))
     for iteration, text in marks:

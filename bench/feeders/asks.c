@@ -1,4 +1,4 @@
-/* See feed_asks.h. */
+/* See asks.h. */
 #include "bench/feeders/asks.h"
 
 #include "agileml/base/memory.h"
@@ -13,15 +13,15 @@ enum phase { WANTED, ASKED, HERE };
 struct wanted {
     struct feed_batch batch;
     enum phase phase;
-    uint64_t bytes; /* at most; when it is here: as many as came */
-    unsigned tries; /* feeders that were asked */
-    unsigned open;  /* asks without an answer */
-    double asked;   /* when the last one was asked: seconds */
+    uint64_t bytes; /* the most it may have; once it is here: its bytes */
+    unsigned tries; /* feeders that were asked for it */
+    unsigned open;  /* unanswered asks for it */
+    double asked;   /* seconds: when it was last asked for */
 };
 
-/* An ask without an answer. */
+/* An unanswered ask. */
 struct open_ask {
-    size_t feeder; /* its index */
+    size_t feeder; /* index of the feeder */
     struct feed_batch batch;
     uint64_t bytes;
     double asked;
@@ -29,20 +29,20 @@ struct open_ask {
 
 struct feeder {
     uint64_t name;
-    uint64_t bytes; /* of its open asks */
+    uint64_t bytes; /* bytes of its open asks */
 };
 
 struct feed_asks {
-    uint64_t queue_bytes, feeder_bytes; /* the credits */
-    uint64_t bytes;                     /* of open asks, and of batches that are here */
+    uint64_t queue_bytes, feeder_bytes; /* limits of the queue and of each feeder */
+    uint64_t bytes;                     /* bytes of open asks and of batches that are here */
     size_t feeder_count, batch_count, ask_count;
-    size_t turn; /* among equally loaded feeders the search begins here */
+    size_t turn; /* where the search starts among equally loaded feeders */
     struct feeder feeders[FEED_FEEDERS];
-    struct wanted batches[FEED_BATCHES]; /* in the order in which they were added */
+    struct wanted batches[FEED_BATCHES]; /* in the order of their addition */
     struct open_ask asks[FEED_ASKS];
-    unsigned answers;         /* all so far */
-    double times[FEED_TIMES]; /* of the last ones, from ask to answer */
-    double median;            /* INFINITY: not known */
+    unsigned answers;         /* number of all answers so far */
+    double times[FEED_TIMES]; /* latest times from an ask to its answer */
+    double median;            /* INFINITY: unknown */
 };
 
 struct feed_asks *feed_asks_open(uint64_t queue_bytes, uint64_t feeder_bytes) {
@@ -67,7 +67,7 @@ static bool same(struct feed_batch one, struct feed_batch other) {
     return one.shard == other.shard && one.clock == other.clock;
 }
 
-/* All three return an index, or SIZE_MAX. */
+/* Each returns an index, or SIZE_MAX when nothing is found. */
 static size_t find_feeder(const struct feed_asks *asks, uint64_t name) {
     for (size_t f = 0; f < asks->feeder_count; f++) {
         if (asks->feeders[f].name == name) {
@@ -150,7 +150,7 @@ int feed_asks_add_feeder(struct feed_asks *asks, uint64_t feeder) {
     return 0;
 }
 
-/* Closes an ask, answered or not. The batch is wanted again if nobody else has been asked for it. */
+/* Closes an ask, answered or not. The batch is wanted again if no other feeder has been asked for it. */
 static void close_ask(struct feed_asks *asks, size_t ask) {
     struct open_ask closed = asks->asks[ask];
     size_t batch = find_batch(asks, closed.batch);
@@ -184,7 +184,7 @@ int feed_asks_remove_feeder(struct feed_asks *asks, uint64_t feeder) {
 
 /* ---- Asking ---- */
 
-/* Returns the feeder with the fewest bytes asked for that has credit for the batch and was not asked for it; SIZE_MAX:
+/* Returns the feeder with the fewest requested bytes that has credit for the batch and was not asked for it. SIZE_MAX:
  * none. */
 static size_t least_loaded(const struct feed_asks *asks, const struct wanted *wanted) {
     size_t best = SIZE_MAX;
@@ -204,7 +204,7 @@ static bool is_late(const struct feed_asks *asks, const struct wanted *wanted, d
     return wanted->phase == ASKED && wanted->tries < FEED_TRIES && now - wanted->asked >= FEED_LATE * asks->median;
 }
 
-/* Asks a feeder for the batch if there is credit. Returns whether it does. */
+/* Asks a feeder for the batch if credit is left. Returns whether it does. */
 static bool ask_for(struct feed_asks *asks, size_t batch, double now, struct feed_ask *ask) {
     struct wanted *wanted = &asks->batches[batch];
     bool again = wanted->phase == ASKED;
@@ -226,7 +226,7 @@ static bool ask_for(struct feed_asks *asks, size_t batch, double now, struct fee
     return true;
 }
 
-/* Late batches first, then those that nobody was asked for; both in their order. */
+/* Late batches first, then batches that no feeder was asked for; both in their order. */
 bool feed_asks_next(struct feed_asks *asks, double now, struct feed_ask *ask) {
     for (size_t b = 0; b < asks->batch_count; b++) {
         if (is_late(asks, &asks->batches[b], now) && ask_for(asks, b, now, ask)) {
@@ -235,7 +235,7 @@ bool feed_asks_next(struct feed_asks *asks, double now, struct feed_ask *ask) {
     }
     for (size_t b = 0; b < asks->batch_count; b++) {
         if (asks->batches[b].phase == WANTED) {
-            return ask_for(asks, b, now, ask); /* no later one before it */
+            return ask_for(asks, b, now, ask); /* later batches wait for this one */
         }
     }
     return false;

@@ -2,24 +2,24 @@
 #include "bench/feeders/cluster.h"
 
 #include "agileml/base/memory.h"
-#include "agileml/control/feed_policy.h"
+#include "bench/feeders/policy.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FEEDER_CPUS 8.0 /* of a feeder, at most: the paper's initial container */
+#define FEEDER_CPUS 8.0 /* most CPUs of one feeder: the paper's initial container */
 #define DONE        1e-9
 #define GPUS        ((double)MACHINES * MACHINE_GPUS)
 #define CPUS        ((double)MACHINES * MACHINE_CPUS)
 
 struct machine {
-    unsigned gpus; /* free ones */
+    unsigned gpus; /* free GPUs */
     double cpus;
 };
 
-/* What a job holds of the machines. */
+/* What a job holds of each machine. */
 struct held {
     unsigned gpus[MACHINES];
     double cpus[MACHINES];
@@ -30,8 +30,8 @@ enum phase { WAITING, RUNNING, ENDED };
 struct running {
     const struct job *job;
     enum phase phase;
-    double left;    /* minutes at full rate */
-    double feeders; /* CPUs of its feeders, on whatever machines; under a policy they are in no `held` */
+    double left;    /* minutes of training at full rate that are left */
+    double feeders; /* CPUs of its feeders. Under a policy these are on any machine, and not counted in `held` */
     double started, ended;
     struct held held;
 };
@@ -41,9 +41,9 @@ struct cluster {
     struct machine machines[MACHINES];
     struct running *jobs;
     size_t count, submitted, ended;
-    size_t first; /* no earlier job is waiting */
+    size_t first; /* no job before it is waiting */
     double now;
-    double gpu_minutes, cpu_minutes; /* allocated in the first CLUSTER_BUSY */
+    double gpu_minutes, cpu_minutes; /* allocated in the first CLUSTER_BUSY minutes */
     struct cluster_points *points;
 };
 
@@ -69,12 +69,12 @@ static enum feed_policy policy_of(enum schedule schedule) {
 
 /* ---- Places ---- */
 
-/* CPUs beside each GPU. */
+/* Returns the CPUs of a trainer for each GPU. */
 static double trainer_cpus(enum schedule schedule, const struct job *job) {
     if (schedule == SCHEDULE_HARDWARE) {
         return (double)MACHINE_CPUS / MACHINE_GPUS;
     }
-    if (schedule == SCHEDULE_TUNED) { /* as many as the empty cluster has for it, at most */
+    if (schedule == SCHEDULE_TUNED) { /* as many as it needs, but no more than the empty cluster has */
         unsigned each = (job->gpus + MACHINES - 1) / MACHINES;
         return fmin(job->model->cpus, floor((double)MACHINE_CPUS / each));
     }
@@ -85,7 +85,7 @@ static double feeder_cpus(const struct job *job) {
     return fmin((job->model->cpus - job->model->trainer) * job->gpus, CPUS - job->model->trainer * job->gpus);
 }
 
-/* The free part of a machine, of both resources. */
+/* Returns the free share of a machine's GPUs and CPUs, added. */
 static double free_part(const struct machine *machine) {
     return (double)machine->gpus / MACHINE_GPUS + machine->cpus / MACHINE_CPUS;
 }
@@ -102,8 +102,8 @@ static void order_machines(const struct cluster *cluster, unsigned order[MACHINE
     }
 }
 
-/* Places a GPU with `cpus` CPUs for each trainer of the job, each whole on one machine. Returns whether all have
- * one. */
+/* Places one GPU with `cpus` CPUs for each trainer of the job. A trainer is whole on one machine. Returns whether all
+ * were placed. */
 static bool place_trainers(const struct cluster *cluster, const struct job *job, double cpus, struct held *held) {
     unsigned order[MACHINES];
     unsigned left = job->gpus;
@@ -120,7 +120,7 @@ static bool place_trainers(const struct cluster *cluster, const struct job *job,
     return left == 0;
 }
 
-/* Adds CPUs of feeders, of the trainers' machines first. Returns whether there are as many. */
+/* Adds CPUs for feeders, on the trainers' machines first. Returns whether there were enough. */
 static bool place_feeders(const struct cluster *cluster, double cpus, struct held *held) {
     for (unsigned pass = 0; pass < 2; pass++) {
         for (unsigned m = 0; m < MACHINES; m++) {
@@ -162,7 +162,7 @@ static void start_jobs(struct cluster *cluster) {
 
 /* ---- Rates ---- */
 
-/* The job's rate by the one without any limit by input. */
+/* Returns the job's rate as a part of the rate that it would have if input were no limit. */
 static double rate_of(const struct cluster *cluster, const struct running *running) {
     const struct model *model = running->job->model;
     if (cluster->schedule <= SCHEDULE_HARDWARE) {
@@ -181,7 +181,7 @@ static double free_cpus(const struct cluster *cluster) {
     return cpus;
 }
 
-/* Shares all CPUs that no trainer has out among the running jobs. */
+/* Shares out among the running jobs all CPUs that no trainer holds. */
 static void share_feeders(struct cluster *cluster) {
     struct feed_job feed[JOBS_MAX];
     double shares[JOBS_MAX];
@@ -228,7 +228,7 @@ static void count_minutes(struct cluster *cluster, double until) {
     }
 }
 
-/* The next moment at which anything changes. */
+/* Returns the time of the next change. */
 static double next_event(const struct cluster *cluster) {
     double next = cluster->submitted < cluster->count ? cluster->jobs[cluster->submitted].job->submitted : INFINITY;
     for (size_t j = 0; j < cluster->submitted; j++) {

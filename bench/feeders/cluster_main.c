@@ -1,5 +1,5 @@
-/* bench_feed_cluster: policies that share feeders out among jobs, in a simulation of GoldMiner's 64-GPU cluster: its
- * table 5 and the utilization of its figure 14, for several seeds. No real process is started. */
+/* bench_feed_cluster: compares policies that share out feeders among jobs, in a simulation of GoldMiner's 64-GPU
+ * cluster. Reproduces its table 5 and the utilization of its figure 14, for several seeds. Starts no real process. */
 #include "bench/feeders/cluster.h"
 #include "bench/measure.h"
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the paper has in table 5 and figure 14; 0: not said. */
+/* The paper's numbers of table 5 and figure 14; 0: not given. */
 struct paper {
     double completion, queuing, gpus;
 };
@@ -22,7 +22,7 @@ struct sums {
     double count;
     struct cluster_points points;
     struct cluster_result total;
-    double gain, least_gain, most_gain; /* by the completion time of SCHEDULE_TUNED on the same trace */
+    double gain, least_gain, most_gain; /* speedup of the completion time over SCHEDULE_TUNED on the same trace */
 };
 
 static void add(struct sums *sums, const struct cluster_result *result, double gain) {
@@ -38,7 +38,7 @@ static void add(struct sums *sums, const struct cluster_result *result, double g
     sums->count++;
 }
 
-/* Prints a row, and returns whether the gain of the mean completion time is within 20 % of the paper's. */
+/* Prints a row. Returns whether the speedup of the mean completion time is within 20 % of the paper's. */
 static bool print_row(enum schedule schedule, const struct sums *sums, const struct sums *tuned) {
     double n = sums->count;
     double gain = tuned->total.completion / sums->total.completion;

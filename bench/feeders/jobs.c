@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The number of threads of AlexNet, ResNet18 and ResNet50 are in proportion to their images a second (table 2), from
- * ResNet18's 24 in figure 13. */
+/* For AlexNet, ResNet18 and ResNet50, threads are proportional to their images per second (table 2); ResNet18 has the
+ * 24 threads of figure 13. */
 const struct model models[MODELS] = {
     {"WDL", 20, 2, 0.83, true, true},         {"DeepFM", 40, 8, 1, true, true},
     {"DIN", 14, 2, 0.89, true, true},         {"AlexNet", 46, 3, 0.87, false, true},
@@ -17,7 +17,7 @@ const struct model models[MODELS] = {
 };
 enum { INTENSIVE = 6 };
 
-/* From 0 to below 1. */
+/* Returns a random number from 0 to below 1. */
 static double random_part(uint64_t *state) {
     return (double)(hash_mix((*state)++) >> 11) * 0x1p-53;
 }

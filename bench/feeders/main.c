@@ -1,11 +1,10 @@
-/* bench_feed: one job with feeders, simulated: GoldMiner's figures 9 (scaling), 12 (fused transfer) and 13 (dynamic
- * scaling), and feeders that are slow or die. The decisions are those of agileml/control/feeders and of
- * bench/feeders/asks; no real process is started. docs/feed.md says which costs are the paper's and which are
- * assumed. */
+/* bench_feed: simulates one job with feeders: GoldMiner's figures 9 (scaling), 12 (fused transfer) and 13 (dynamic
+ * scaling), and feeders that are slow or die. Its decisions are made by agileml/control/decide/feeders.h and
+ * bench/feeders/asks.h. Starts no real process. docs/feed.md says which costs are the paper's and which are assumed. */
 #include "bench/feeders/one_job.h"
 #include "bench/measure.h"
 
-#include "agileml/control/feeders.h"
+#include "agileml/control/decide/feeders.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,22 +13,22 @@
 
 enum { THREADS = 8, TENSORS = 141, FUSED = 1 };
 
-#define WARM_UP 10.0 /* seconds that are not counted */
-#define NEAR    0.9  /* of ideal */
+#define WARM_UP 10.0 /* seconds that are not measured */
+#define NEAR    0.9  /* part of the ideal rate that counts as near it */
 
 struct bench {
     bool quick;
-    double seconds; /* of each measurement */
+    double seconds; /* length of each measurement */
     FILE *report;
 };
 
 struct profile {
     const char *name;
-    double images;    /* a second that the trainer takes: batches of 32 for images */
-    double feed_cpus; /* threads that make as many */
-    double gigabits;  /* a second, of that many */
-    double cpus;      /* threads of the trainer that are busy besides receiving */
-    unsigned most;    /* threads of feeders to try */
+    double images;    /* images (or batches of 32) that the trainer takes per second */
+    double feed_cpus; /* feeder threads that make as many */
+    double gigabits;  /* gigabits per second of that many */
+    double cpus;      /* trainer threads that are busy with other work than receiving */
+    unsigned most;    /* most feeder threads to try */
 };
 
 static const struct profile profiles[] = {
@@ -42,7 +41,7 @@ static const struct profile profiles[] = {
 
 /* Received bytes are copied once, at 4 GB a second. */
 #define COPY_US_BYTE (1e6 / 4e9)
-/* Of a message, besides its bytes. */
+/* Cost of a message, besides its bytes. */
 #define MESSAGE_US 50.0
 
 static struct job_model model_of(const struct profile *profile) {
@@ -71,12 +70,12 @@ static void set_feeders(struct one_job *job, unsigned feeders, unsigned threads)
     }
 }
 
-/* Returns the rate with so many feeders, once it is steady. */
+/* Returns the steady rate with `feeders` feeders of `threads` threads each. */
 static double rate_with(const struct bench *bench, const struct job_model *model, unsigned feeders, unsigned threads) {
     struct job_window window;
     struct one_job *job = one_job_open(model, 1);
     set_feeders(job, feeders, threads);
-    double slow = 4 * model->feed_us * 1e-6; /* the first batches come after a while */
+    double slow = 4 * model->feed_us * 1e-6; /* the first batches come late */
     one_job_run(job, WARM_UP + slow, &window);
     one_job_run(job, bench->seconds, &window);
     one_job_close(job);
@@ -113,7 +112,7 @@ static bool print_scaling(const struct bench *bench) {
 
 /* ---- Figure 12 ---- */
 
-/* The trainer's threads do the training here too, so that they are scarce. */
+/* Here the trainer's threads also train, so that they are scarce. */
 static struct job_model recommendation(unsigned cpus, unsigned messages) {
     struct job_model model = model_of(&profiles[3]);
     model.trainer_cpus = cpus;
@@ -150,8 +149,8 @@ static void carry_out(struct one_job *job, struct feeders_action action) {
     set_feeders(job, action.feeders, action.threads > 0 ? action.threads : 1);
 }
 
-/* Scales the job by its windows of 10 s. The first three windows after a change are not measured. Returns whether it
- * ends with as many feeders as the paper's job: 3. */
+/* Scales the job by measurement windows of 10 s. The first three windows after a change are ignored. Returns whether
+ * the job ends with 3 feeders, as in the paper. */
 static bool print_dynamic(const struct bench *bench) {
     struct job_model model = model_of(&profiles[1]);
     struct feeders feeders = {0};

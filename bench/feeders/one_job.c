@@ -13,8 +13,8 @@
 enum {
     SHARDS = 64,
     FEEDERS = 512,
-    QUEUED = 1024, /* asks that wait at a feeder */
-    AHEAD = 1024   /* batches that are wanted at most */
+    QUEUED = 1024, /* most asks that wait at a feeder */
+    AHEAD = 1024   /* most batches that are wanted at once */
 };
 
 enum event_type { ASK_COMES, BATCH_MADE, BATCH_COMES, TRAINED, ANSWER_LATE };
@@ -30,8 +30,8 @@ struct event {
 struct feeder {
     uint64_t name;
     unsigned threads, busy;
-    double factor; /* of the time that it takes */
-    double worked; /* thread-seconds, within the window */
+    double factor; /* its work takes longer by this factor */
+    double worked; /* thread-seconds of work in this window */
     uint64_t queue[QUEUED];
     unsigned first, count;
 };
@@ -41,20 +41,20 @@ struct one_job {
     struct feed_asks *asks;
     uint64_t random;
     double now;       /* seconds */
-    double link_free; /* when the link has sent all that it was given */
-    double late_at;   /* the earliest ANSWER_LATE event */
+    double link_free; /* when the link has sent everything queued on it */
+    double late_at;   /* when the earliest ANSWER_LATE event comes */
     struct feeder *feeders;
     unsigned feeder_count, threads;
     uint64_t names;
     struct event *events; /* a heap: the earliest first */
     size_t event_count;
     uint64_t event_order;
-    uint64_t wanted;    /* batches so far */
-    uint64_t *ready;    /* taken and not yet trained on, in the order of their coming */
+    uint64_t wanted;    /* batches wanted so far */
+    uint64_t *ready;    /* batches taken but not yet trained on, in the order of arrival */
     size_t ready_count; /* at most AHEAD */
     bool training;
     double idle_since, idle, own_seconds;
-    unsigned char *trained; /* of each batch: how often */
+    unsigned char *trained; /* how often each batch was trained on */
     uint64_t trained_count, trained_before;
     struct job_window window;
 };
@@ -136,7 +136,7 @@ static void train(struct one_job *job, uint64_t batch, double cpu_us, double inp
     plan_event(job, job->now + us * 1e-6, TRAINED, 0, batch);
 }
 
-/* Begins with the next batch: one that is there, or without feeders one that the trainer makes itself. */
+/* Starts to train on the next batch: one that has arrived, or without feeders one that the trainer makes itself. */
 static void train_next(struct one_job *job) {
     const struct job_model *model = &job->model;
     struct feed_batch own;
@@ -162,7 +162,7 @@ static void end_training(struct one_job *job, uint64_t batch) {
     job->idle_since = job->now;
     job->trained[batch]++;
     job->trained_count++;
-    feed_asks_used(job->asks, batch_of(batch)); /* unless the trainer has made it itself */
+    feed_asks_used(job->asks, batch_of(batch)); /* fails when the trainer has made the batch itself */
     want_batches(job);
     train_next(job);
     send_asks(job);

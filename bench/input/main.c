@@ -1,9 +1,10 @@
-/* bench_input: what the fingerprint of the input costs while ratings are read: the reading of the library beside the
- * same code without it (without.c), in turns, one thread each. By CPU-seconds; the file is in the system's cache. */
+/* bench_input: measures what the fingerprint of the input costs while ratings are read. Compares the library's reader
+ * with the same code without the fingerprint (without.c), in turns, one thread each. Measures CPU-seconds; the file is
+ * in the page cache. */
 #include "agileml/base/hash.h"
 #include "bench/input/variant.h"
 #include "bench/measure.h"
-#include "workers/ratings.h"
+#include "workers/data/ratings.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +22,7 @@ struct reading {
     struct data data;
 };
 
-/* As mf does with a run of ratings. */
+/* Handles a run of ratings as mf does. */
 static int emit_ratings(void *context, unsigned thread, const struct line_chunk *lines, const struct rating *ratings,
                         size_t count) {
     struct reading *reading = context;
@@ -40,7 +41,7 @@ static int emit_ratings(void *context, unsigned thread, const struct line_chunk 
     return 0;
 }
 
-/* Reads the file as one of `nodes` nodes. CPU-seconds; negative, and an error, when it can't be read. */
+/* Reads the file as one of `nodes` nodes. Returns CPU-seconds; negative, with an error, when the file can't be read. */
 static double read_once(const struct variant *variant, const char *path, unsigned nodes, struct error *error) {
     const struct aml_app app = {.item_rows = 2, .item_tables = {0, 1}, .item_bytes = sizeof(float)};
     struct reading reading = {.variant = variant};
@@ -62,15 +63,15 @@ static double read_once(const struct variant *variant, const char *path, unsigne
     return result == 0 ? seconds : -1;
 }
 
-/* Medians of the rounds. The cost is that of the rounds' own ratios, since the machine's speed changes meanwhile. */
+/* Prints medians of the rounds. The cost is the median of each round's ratio, since the machine's speed varies. */
 static int measure(const char *path, unsigned nodes, int64_t ratings, int64_t rounds, struct error *error) {
-    struct series rates[2] = {0}; /* CPU-ns a rating: without it, with it */
+    struct series rates[2] = {0}; /* CPU-ns per rating: without and with the fingerprint */
     struct series ratios = {0};
     int result = 0;
     for (int64_t r = 0; r < rounds && result == 0; r++) {
         double seconds[2] = {0};
         for (int64_t turn = 0; turn < 2 && result == 0; turn++) {
-            bool with = (r + turn) % 2 != 0; /* who comes first changes from round to round */
+            bool with = (r + turn) % 2 != 0; /* the order changes from round to round */
             seconds[with] = read_once(with ? &variant_with : &variant_without, path, nodes, error);
             result = seconds[with] < 0 ? error->code : 0;
             series_add(&rates[with], seconds[with] / (double)ratings * 1e9);

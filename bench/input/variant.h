@@ -1,8 +1,8 @@
-/* Functions of workers/data.h, of which bench_input has two versions. */
+/* The functions of workers/data/data.h that bench_input compares in two versions. */
 #ifndef BENCH_INPUT_VARIANT_H
 #define BENCH_INPUT_VARIANT_H
 
-#include "workers/data.h"
+#include "workers/data/data.h"
 
 struct variant {
     void (*open)(struct data *data, const struct aml_app *app, uint32_t shards, size_t budget);
@@ -18,7 +18,7 @@ struct variant {
     double *(*totals)(const struct data *data, struct data_chunk *chunk);
 };
 
-/* Those that have the names of workers/data.h where this is written. */
+/* The functions that have the names of workers/data/data.h where this macro is used. */
 #define VARIANT_HERE                                                                                                   \
     {                                                                                                                  \
         data_open, data_close, data_pin, data_unpin, data_read_begin, data_read_end, data_chunk_open,                  \

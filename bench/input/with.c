@@ -1,5 +1,5 @@
-/* The library's workers/data.c. See main.c. */
-#include "workers/data.h"
+/* The library's own workers/data/data.c. See main.c. */
+#include "workers/data/data.h"
 
 #include "bench/input/variant.h"
 

@@ -1,30 +1,22 @@
-/* workers/data.c once more, under other names: without the fingerprint. See main.c. */
-#define data_open           without_data_open
-#define data_close          without_data_close
-#define data_shard_of       without_data_shard_of
-#define data_pin            without_data_pin
-#define data_unpin          without_data_unpin
-#define data_read_begin     without_data_read_begin
-#define data_read_end       without_data_read_end
-#define data_chunk_open     without_data_chunk_open
-#define data_next_order     without_data_next_order
-#define data_chunk_close    without_data_chunk_close
-#define data_stretch_begin  without_data_stretch_begin
-#define data_chunk_open_own without_data_chunk_open_own
-#define data_chunk_full     without_data_chunk_full
-#define data_emit           without_data_emit
-#define data_emit_numbered  without_data_emit_numbered
-#define data_emit_varied    without_data_emit_varied
-#define data_totals         without_data_totals
-#define data_store_release  without_data_store_release
-#define data_trim           without_data_trim
-#define data_run_append     without_data_run_append
-#define data_run_fit        without_data_run_fit
-#define data_shard_drop     without_data_shard_drop
-#define data_input_add      without_data_input_add
-#define data_input_news     without_data_input_news
-#define DATA_FINGERPRINT    0
-#include "workers/data.c"
+/* A second copy of workers/data/data.c, under other names and without the fingerprint. See main.c. */
+#define data_open            without_data_open
+#define data_input_news      without_data_input_news
+#define data_close           without_data_close
+#define data_read_begin      without_data_read_begin
+#define data_read_part_begin without_data_read_part_begin
+#define data_read_end        without_data_read_end
+#define data_chunk_open      without_data_chunk_open
+#define data_next_order      without_data_next_order
+#define data_chunk_close     without_data_chunk_close
+#define data_stretch_begin   without_data_stretch_begin
+#define data_chunk_open_own  without_data_chunk_open_own
+#define data_chunk_full      without_data_chunk_full
+#define data_emit            without_data_emit
+#define data_emit_numbered   without_data_emit_numbered
+#define data_emit_varied     without_data_emit_varied
+#define data_totals          without_data_totals
+#define DATA_FINGERPRINT     0
+#include "workers/data/data.c"
 
 #include "bench/input/variant.h"
 

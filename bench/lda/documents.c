@@ -12,7 +12,7 @@ static double uniform(uint64_t bits) {
     return (double)(bits >> 11) * 0x1p-53;
 }
 
-/* Words are Zipf-distributed, as in real text; all but the most frequent 200 stand for others in each subject. */
+/* Words are Zipf-distributed, as in real text. Each subject shifts all but the 200 most frequent words. */
 static uint32_t draw_word(const double *cumulated, uint32_t words, uint32_t subject, uint64_t random) {
     double at = uniform(random) * cumulated[words - 1];
     uint32_t low = 0;

@@ -1,5 +1,5 @@
-/* bench_lda: what AgileML's layers cost a topic model. The sampler by plain threads on arrays in one process, and the
- * app with one node, in turns, on the same documents from random topics. */
+/* bench_lda: measures what AgileML's layers cost a topic model. Compares the sampler in plain threads on arrays with
+ * the app on one node. Both run in turns, on the same documents, from random topics. */
 #include "agileml/base/memory.h"
 #include "bench/lda/documents.h"
 #include "bench/lda/plain.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double ENOUGH = 2e7; /* tokens to go through */
+static const double ENOUGH = 2e7; /* tokens to sample */
 
 enum { PATH_ROOM = 64, TOPICS_MAX = 8, THREADS_MAX = 1024 };
 
@@ -23,7 +23,7 @@ static const char *const KOS = "../shared/data/bow-kos/docword.kos.txt.gz";
 struct bench {
     int64_t threads, passes, rounds, partitions, proposals;
     const char *topics_text, *data;
-    const char *set; /* the present data's name */
+    const char *set; /* name of the present data */
     bool quick;
     unsigned topics[TOPICS_MAX];
     unsigned topics_count;
@@ -49,7 +49,7 @@ static int parse_topics(struct bench *bench, struct error *error) {
 
 /* ---- Made-up documents ---- */
 
-/* A file that has no name: it is gone when *file is closed, however that comes about. */
+/* Makes a file without a name, which is gone when *file is closed or the process ends. */
 static int make_documents(uint32_t documents, uint32_t words, uint32_t length, int *file, char path[PATH_ROOM],
                           struct error *error) {
     const char *folder = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";

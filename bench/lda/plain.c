@@ -55,10 +55,10 @@ struct plain {
     const struct plain_texts *texts;
     struct lda_block block;
     struct lda_clock clock;
-    struct lda_thread *memory; /* [threads] */
+    struct lda_thread *memory; /* one element per thread */
     unsigned threads, passes;
     int64_t *totals;
-    uint16_t *assigned; /* topic + 1 */
+    uint16_t *assigned; /* topic + 1 of each token */
     pthread_barrier_t barrier;
     struct series *wall, *cpu;
 };
@@ -77,7 +77,7 @@ static void take_changes(struct plain *plain) {
     }
 }
 
-/* The first of the documents (or words) of this thread: equal numbers of tokens. */
+/* Returns the first document (or word) of this thread. All threads have about as many tokens. */
 static uint32_t cut(const uint32_t *starts, uint32_t count, unsigned thread, unsigned threads) {
     uint32_t at = 0;
     while (at < count && starts[at] < (uint64_t)starts[count] * thread / threads) {

@@ -1,4 +1,4 @@
-/* lda_documents: writes made-up documents in lda-c's format onto standard output, as many as wanted. */
+/* lda_documents: writes made-up documents in lda-c's format to standard output. */
 #include "bench/lda/documents.h"
 #include "bench/measure.h"
 

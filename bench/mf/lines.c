@@ -1,5 +1,5 @@
-/* rating_lines: writes made-up ratings (user, item, value, separated by tabs) onto standard output. The same ones every
- * time; by default about as many as MovieLens 25M has, of as many users and items. */
+/* rating_lines: writes made-up ratings (user, item, value, separated by tabs) to standard output, the same in each run.
+ * By default it writes about as many ratings, users and items as MovieLens 25M has. */
 #include "bench/measure.h"
 #include "bench/mf/synthetic.h"
 

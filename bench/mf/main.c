@@ -1,5 +1,6 @@
-/* bench_mf: what AgileML's layers cost. Matrix factorization by plain threads on arrays in one process, and by AgileML
- * with one process, in turns, on the same ratings with the same kernel; beside the machine's memory bandwidth. */
+/* bench_mf: measures what AgileML's layers cost. Compares matrix factorization in plain threads on arrays with AgileML
+ * in one process. Both run in turns, on the same ratings with the same kernel. Also reports the machine's memory
+ * bandwidth. */
 #include "bench/bandwidth.h"
 #include "bench/mf/plain.h"
 #include "bench/mf/synthetic.h"
@@ -13,11 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double ENOUGH = 6e7; /* ratings to go through */
+static const double ENOUGH = 6e7; /* ratings to train on */
 
 enum {
     RANKS_MAX = 16,
-    FLOPS_PER_FACTOR = 8 /* of a rating: 2 for p . q, 3 for each of the two rows' steps (kernel.h) */
+    FLOPS_PER_FACTOR = 8 /* per rating: 2 for p . q, 3 for the step of each of the two rows (kernel.h) */
 };
 
 static const char *const MOVIELENS = "../shared/data/ratings-ml-1m/ratings.tsv.gz";
@@ -25,19 +26,19 @@ static const char *const MOVIELENS = "../shared/data/ratings-ml-1m/ratings.tsv.g
 struct bench {
     int64_t threads, passes, rounds, partitions;
     const char *ranks_text, *data;
-    const char *set; /* the present data's name */
+    const char *set; /* name of the present data */
     bool quick, biases;
     unsigned ranks[RANKS_MAX];
     unsigned rank_count;
     char folder[PATH_MAX];
 };
 
-/* Who is compared. The app's own choice of clocks exchanges updates several times in a pass; with one it does the
- * very steps of the plain threads, in the same order. */
+/* The contenders. By its own choice of clocks the app exchanges updates several times in a pass. With one clock it does
+ * exactly the steps of the plain threads, in the same order. */
 enum contender { PLAIN, AGILE_ONE_CLOCK, AGILE, CONTENDERS };
 static const char *const CONTENDER_NAMES[CONTENDERS] = {"plain", "AgileML, 1 clock", "AgileML"};
 
-/* What it took for its passes. */
+/* Times of a contender's passes. */
 struct result {
     struct series wall, cpu;
     double objective;
@@ -80,7 +81,7 @@ static void print_bandwidth(unsigned threads) {
     } sizes[] = {{"memory", (size_t)384 << 20}, {"third level", (size_t)12 << 20}, {"second level", (size_t)384 << 10}};
     printf("bandwidth (triad, %u threads):", threads);
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        size_t bytes = s < 2 ? sizes[s].bytes : sizes[s].bytes * threads; /* each core has its own second level */
+        size_t bytes = s < 2 ? sizes[s].bytes : sizes[s].bytes * threads; /* each core has its own second-level cache */
         printf("%s %s %.1f GB/s", s > 0 ? "," : "", sizes[s].name, bandwidth_triad(bytes, threads) / 1e9);
     }
     printf("\n");
@@ -90,8 +91,8 @@ static void print_result(const char *data, const char *name, unsigned rank, cons
                          const struct result *result, double ratio, double cpu_ratio) {
     double ratings = (double)plain->ratings.count;
     double seconds = series_median(&result->wall);
-    double cpu_seconds = series_mean(&result->cpu);        /* see trial_passes */
-    double row_bytes = 2 * (double)plain->sgd.item_stride; /* read and written */
+    double cpu_seconds = series_mean(&result->cpu);        /* see trial_passes: only the mean is accurate */
+    double row_bytes = 2 * (double)plain->sgd.item_stride; /* each row is read and written */
     double bytes = ratings * (row_bytes + (double)sizeof(struct mf_item)) + plain->runs * row_bytes;
     printf("%5u  %-16s  %7.2f  %7.2f  %6.2f  %6.2f  %8.2f  %7.2f  %9.5f\n", rank, name, ratings / seconds / 1e6,
            ratings / cpu_seconds / 1e6, ratio, cpu_ratio, FLOPS_PER_FACTOR * rank * ratings / seconds / 1e9,
@@ -115,7 +116,7 @@ static int plain_round(const struct bench *bench, struct plain *plain, unsigned 
     return failed;
 }
 
-/* One turn of a contender, added to its `result`. */
+/* Runs a contender once and adds its times to `result`. */
 static int contender_round(const struct bench *bench, struct plain *plain, const char *path, unsigned rank,
                            enum contender contender, struct result *result, struct error *error) {
     if (contender == PLAIN) {
@@ -142,7 +143,7 @@ static int contender_round(const struct bench *bench, struct plain *plain, const
     return failed;
 }
 
-/* All contenders in turns, `rounds` times. */
+/* Runs all contenders in turns, `rounds` times. */
 static int compare(const struct bench *bench, struct plain *plain, const char *path, unsigned rank,
                    struct error *error) {
     struct result results[CONTENDERS] = {0};

@@ -1,7 +1,7 @@
 /* See plain.h. */
 #include "bench/mf/plain.h"
 
-#include "workers/ratings.h"
+#include "workers/data/ratings.h"
 
 #include <errno.h>
 #include <math.h>

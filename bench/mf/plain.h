@@ -1,17 +1,17 @@
-/* Matrix factorization without a parameter server: the kernel of apps/mf on plain arrays, by the threads of one
- * process, in the same blocks and rounds as AgileML's worker runtime (workers/data.h): what it is compared with. */
+/* Matrix factorization without a parameter server, to compare AgileML with. Runs the kernel of apps/mf on plain arrays,
+ * by the threads of one process, in the same blocks and rounds as AgileML's worker runtime (workers/data/data.h). */
 #ifndef BENCH_MF_PLAIN_H
 #define BENCH_MF_PLAIN_H
 
 #include "agileml/base/memory.h"
-#include "agileml/control/controller.h"
+#include "agileml/control/state/controller.h"
 #include "apps/mf/kernel.h"
 #include "apps/mf/spread.h"
-#include "workers/cache.h"
-#include "workers/data.h"
-#include "workers/pool.h"
+#include "workers/client/cache.h"
+#include "workers/data/data.h"
+#include "workers/process/pool.h"
 
-/* What the app is told too, so that both do the same steps. */
+/* The app gets the same settings, so that both do the same steps. */
 #define PLAIN_RATE        0.025
 #define PLAIN_DECAY       0.92
 #define PLAIN_LAMBDA      0.035
@@ -20,7 +20,7 @@
 #define PLAIN_CLIP        2
 enum { PLAIN_SEED = 1, PLAIN_SHARDS = CONTROLLER_SHARDS_DEFAULT /* the order of ratings depends on them */ };
 
-/* Of a parser thread's ratings. */
+/* Sums over a parser thread's ratings. */
 struct plain_sums {
     struct mf_sums sums;
     double minimum, maximum;
@@ -28,27 +28,27 @@ struct plain_sums {
 
 struct plain {
     struct job job;
-    struct cache cache; /* slots of users and items; its rows are not used */
+    struct cache cache; /* maps users and items to slots; its rows are not used */
     struct data data;
-    uint32_t shards[PLAIN_SHARDS]; /* all of them ... */
+    uint32_t shards[PLAIN_SHARDS]; /* all shards of the job */
     bool data_open;
-    struct data_set ratings; /* ... arranged */
+    struct data_set ratings; /* the ratings of all shards, arranged */
     struct pool pool;
     struct mf_kernel kernel;
     struct mf_spread spread;
-    struct plain_sums *sums; /* per parser thread */
+    struct plain_sums *sums; /* sums of each parser thread */
     struct arena users, items;
     struct mf_sgd sgd;
-    double *squared_errors; /* per thread */
-    double runs;            /* of ratings with the same user, in one pass */
+    double *squared_errors; /* sum of each thread */
+    double runs;            /* runs of ratings by the same user in one pass */
 };
 
 /* Reads the ratings of `path` and starts the threads. */
 int plain_open(struct plain *plain, const char *path, unsigned threads, struct error *error);
 void plain_close(struct plain *plain);
-/* Start values. */
+/* Sets the start values. */
 int plain_begin(struct plain *plain, uint32_t rank, bool biases, struct error *error);
-/* One pass over all ratings, the `iteration`-th (from 1); returns the root mean square of the errors. */
+/* Runs pass `iteration` (from 1) over all ratings. Returns the root mean square error. */
 double plain_pass(struct plain *plain, unsigned iteration);
 
 #endif

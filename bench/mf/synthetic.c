@@ -22,7 +22,7 @@ static double uniform(uint64_t bits) {
     return (double)(bits >> 11) * 0x1p-53;
 }
 
-/* The item whose share of the popularity covers `at`. */
+/* Returns the item whose share of the cumulated popularity contains `at`. */
 static uint32_t item_at(const double *cumulated, uint32_t items, double at) {
     uint32_t low = 0;
     uint32_t high = items - 1;
@@ -37,7 +37,7 @@ static uint32_t item_at(const double *cumulated, uint32_t items, double at) {
     return low;
 }
 
-/* Half stars from 0.5 to 5: what the hidden factors of user and item say, and some noise. */
+/* Returns half stars from 0.5 to 5: the value by the hidden factors of user and item, plus some noise. */
 static double rating_value(uint32_t user, uint32_t item, uint64_t noise) {
     double value = 3;
     for (unsigned f = 0; f < SYNTHETIC_FACTORS; f++) {
@@ -58,7 +58,7 @@ void synthetic_write(FILE *stream, uint32_t users, uint32_t items, uint64_t rati
     }
     uint64_t written = 0;
     for (uint32_t user = 0; user < users; user++) {
-        uint64_t until = ratings * (user + UINT64_C(1)) / users; /* about as many each */
+        uint64_t until = ratings * (user + UINT64_C(1)) / users; /* about equally many for each user */
         for (; written < until; written++) {
             uint64_t random = hash_mix(written);
             uint32_t rank = item_at(cumulated, items, uniform(random) * sum);

@@ -27,7 +27,7 @@ static int cublas_result(cublasStatus_t status, const char *call, struct error *
                : error_set(error, AML_EFAIL, "CUDA: %s: %s", call, cublasGetStatusString(status));
 }
 
-/* Zeros: a product of them takes as long as any. */
+/* Zeros: their product takes as long as that of other values. */
 static int matrix_open(float **matrix, int rows, int columns, struct error *error) {
     size_t bytes = (size_t)rows * (size_t)columns * sizeof(float);
     void *memory = NULL;

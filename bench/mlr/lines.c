@@ -1,5 +1,4 @@
-/* sample_lines: writes made-up samples, dense ones, in one of the text formats onto standard output; the same ones
- * every time. */
+/* sample_lines: writes made-up dense samples in one of the text formats to standard output, the same in each run. */
 #include "agileml/base/hash.h"
 #include "bench/measure.h"
 
@@ -8,7 +7,7 @@
 
 enum { CLASSES = 5 };
 
-/* Writes sample `number`: its label, then the features' values, of up to 4 decimals. */
+/* Writes sample `number`: its label, then the features' values with up to 4 decimals. */
 static void write_sample(uint64_t number, int64_t features, bool libsvm) {
     uint64_t random = hash_mix(number);
     printf("%u", (unsigned)(random % CLASSES));

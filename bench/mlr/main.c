@@ -1,6 +1,6 @@
-/* bench_mlr: whether dense multinomial logistic regression on AgileML is as fast as its matrix products. The real
- * programs, one node, beside OpenBLAS multiplying matrices of the same shapes with as many threads, in turns; or, with
- * --device cuda, both on a GPU, beside cuBLAS. */
+/* bench_mlr: compares dense multinomial logistic regression on AgileML with its matrix products alone. Runs the real
+ * programs on one node, in turns with OpenBLAS on matrices of the same shapes with as many threads. With --device cuda
+ * both run on a GPU, with cuBLAS. */
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "apps/nn/device.h"
@@ -18,9 +18,9 @@
 
 enum { PATH_ROOM = 64, PRODUCTS_MIN = 5 };
 
-static const double PRODUCT_SECONDS = 0.5; /* that OpenBLAS is measured for in each turn */
+static const double PRODUCT_SECONDS = 0.5; /* time for which OpenBLAS is measured in each turn */
 
-/* What is trained, and by what steps. */
+/* A model, its data, and the size of its steps. */
 struct shape {
     const char *name;
     uint32_t features, classes, batch, samples;
@@ -77,7 +77,7 @@ struct data {
     char images_path[PATH_ROOM], labels_path[PATH_ROOM];
 };
 
-/* Bytes at random, a class for each sample. */
+/* Fills the data with random bytes, and a class for each sample. */
 static int data_open(struct data *data, const struct shape *shape, struct error *error) {
     const uint32_t dimensions[] = {shape->samples, shape->features};
     FILE *stream;
@@ -131,7 +131,7 @@ struct cost {
     double wall, cpu;
 };
 
-/* What a step's two products cost, and nothing else: logits = X W, then W -= small X^T E. */
+/* Returns the cost of a step's two products alone: logits = X W, then W -= small X^T E. */
 static struct cost product_cost(const struct shape *shape, unsigned threads) {
     blasint batch = (blasint)shape->batch;
     blasint features = (blasint)shape->features;
@@ -162,7 +162,7 @@ static struct cost product_cost(const struct shape *shape, unsigned threads) {
     return median;
 }
 
-/* What a pass costs, all processes of the job together. */
+/* Measures the cost of a pass, all processes of the job together. */
 static int pass_cost(const struct bench *bench, const struct shape *shape, const struct data *data, unsigned threads,
                      unsigned clocks, struct cost *cost, struct error *error) {
     struct trial trial;
@@ -174,14 +174,15 @@ static int pass_cost(const struct bench *bench, const struct shape *shape, const
     trial_argument(&trial, "--labels=%s", data->labels_path);
     trial_argument(&trial, "--batch=%u", shape->batch);
     trial_argument(&trial, "--layout=dense");
-    trial_argument(&trial, "--optimizer=sgd"); /* several steps a clock; and no survey's choices */
+    trial_argument(&trial, "--optimizer=sgd"); /* several steps per clock, and no choices by a survey */
     trial_argument(&trial, "--scale=byte");
     trial_argument(&trial, "--lambda=1e-4");
     trial_argument(&trial, "--device=%s", bench->device);
     trial_argument(&trial, "--clocks-per-iteration=%u", clocks);
     int result = trial_run(&trial, &wall, &cpu, &loss, error);
     trial_close(&trial);
-    *cost = (struct cost){series_median(&wall), series_mean(&cpu)}; /* see trial_passes */
+    /* see trial_passes: only the mean of CPU times is accurate */
+    *cost = (struct cost){series_median(&wall), series_mean(&cpu)};
     series_close(&wall);
     series_close(&cpu);
     return result;
@@ -191,7 +192,7 @@ static double step_operations(const struct shape *shape) {
     return 4.0 * shape->batch * shape->features * shape->classes;
 }
 
-/* The products alone, on the device that is measured. A GPU's take next to no CPU time. */
+/* Measures the products alone, on the chosen device. On a GPU they take next to no CPU time. */
 static int peak_cost(const struct bench *bench, const struct shape *shape, unsigned threads, struct cost *cost,
                      struct error *error) {
     if (!bench->cuda) {
@@ -203,11 +204,11 @@ static int peak_cost(const struct bench *bench, const struct shape *shape, unsig
     return result;
 }
 
-/* The products alone, a clock for each step, and one for all steps of a pass, in turns. */
+/* Compares the products alone, one clock per step, and one clock per pass, in turns. */
 static int compare(const struct bench *bench, const struct shape *shape, const struct data *data, unsigned threads,
                    struct error *error) {
     const char *const names[] = {bench->cuda ? "cuBLAS" : "OpenBLAS", "mlr", "mlr, 1 clock"};
-    struct series rates[3] = {0}; /* samples a second */
+    struct series rates[3] = {0}; /* samples per second */
     struct series ratios[3] = {0};
     struct series cpu_ratios[3] = {0};
     int result = 0;

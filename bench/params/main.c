@@ -1,5 +1,5 @@
-/* bench_params: rows by key (aml_read_param and its kin) with several threads and with one, in turns: the app skipgram
- * in real jobs of one node. */
+/* bench_params: compares reading rows by key (aml_read_param and its kin) with several threads and with one, in turns.
+ * Runs the app skipgram in real jobs of one node. */
 #include "agileml/base/error.h"
 #include "bench/trial.h"
 
@@ -10,8 +10,8 @@
 
 static const char *const APP = "skipgram";
 
-/* What is compared: rows a second that are read for the first time, then pairs a second, of the app's clock alone and
- * of whole iterations. */
+/* The rates that are compared. First rows read for the first time, then pairs: in the app's clock alone, and in whole
+ * iterations. */
 enum subject { SEEN_ALONE, SEEN_BATCHED, ALONE, BATCHED, ITERATION, SUBJECTS };
 static const char *const SUBJECT_NAMES[SUBJECTS] = {"first seen, one a call", "first seen, 1000 a call",
                                                     "skip-gram, one a call", "skip-gram, 30 a call",
@@ -23,8 +23,8 @@ struct bench {
     char programs[PATH_MAX], app[PATH_MAX];
 };
 
-/* Thousands of rows or pairs in a second, of all threads, and in a CPU-second. Other threads fetch the rows that are
- * read for the first time: for these both rates are by wall time. */
+/* Thousands of rows or pairs per second of all threads, and per CPU-second. Rows that are read for the first time are
+ * fetched by other threads, so that for them both rates are by wall time. */
 struct rates {
     double wall[SUBJECTS], cpu[SUBJECTS];
 };
@@ -35,7 +35,7 @@ struct results {
 
 enum { SECONDS, CPU_SECONDS, PAIRS, SEEN_ALONE_US, SEEN_BATCHED_US, NUMBERS };
 
-/* The medians over iterations `first`, `first` + 2 and so on, up to the job's last one. */
+/* Computes medians over iterations `first`, `first` + 2, ... to the job's last. */
 static void find_rates(const struct trial_number numbers[NUMBERS], enum subject subject, size_t first, double threads,
                        struct rates *rates) {
     struct series wall = {0};
@@ -133,7 +133,7 @@ static void close_results(struct results *results) {
     }
 }
 
-/* The app lies beside this program. */
+/* Looks for the app beside this program. */
 static bool find_programs(struct bench *bench) {
     char program[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);

@@ -1,5 +1,5 @@
-/* skipgram: the app that bench_params runs. Skip-gram with negative sampling on made-up text: rows are read and updated
- * by key, alternately one by one and many in a call. Not how an app usually looks: its items name no rows, so that the
+/* skipgram: the app that bench_params runs. Trains skip-gram with negative sampling on made-up text. Rows are read and
+ * updated by key, alternately one row per call and many. Unlike a usual app's, its items name no rows, so that the
  * first read of each row is by key. */
 #include "agileml.h"
 #include "bench/measure.h"
@@ -8,22 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS, CONTEXTS, ALONE, TABLES }; /* tables; ALONE: a row is read once, by a call of its own */
+enum { WORDS, CONTEXTS, ALONE, TABLES }; /* tables; rows of ALONE are read once, one row per call */
 enum { LOSS, SECONDS, CPU_SECONDS, PAIRS, SEEN_ALONE_US, SEEN_BATCHED_US };
 enum { WINDOW = 5, NEGATIVES = 5, TARGETS = WINDOW * (1 + NEGATIVES), WIDTH_MAX = 1024, DRAWS = 1 << 20, BATCH = 1000 };
 
 struct skipgram {
     int64_t words, width, windows, alone;
-    uint32_t *draws, *negatives; /* [DRAWS]: words by their frequency, by its power 0.75 */
+    uint32_t *draws, *negatives; /* [DRAWS]: words by their frequency, and by its power 0.75 */
 };
 
-/* A word and those around it; an item's bytes. */
+/* A word and the words around it; the bytes of an item. */
 struct window {
     uint32_t center;
     uint32_t contexts[WINDOW];
 };
 
-/* Small and different, so that gradients are. */
+/* Small and different for each key, so that gradients are too. */
 static void start_word(void *context, uint64_t key, void *row) {
     const struct skipgram *skipgram = context;
     float *values = row;
@@ -33,7 +33,7 @@ static void start_word(void *context, uint64_t key, void *row) {
     }
 }
 
-/* Word w is as frequent as 1 / (w + 1), to the power of `power`. */
+/* Word w has the frequency (1 / (w + 1)) ^ `power`. */
 static uint32_t *draw_table(int64_t words, double power) {
     uint32_t *table = malloc(DRAWS * sizeof *table);
     double sum = 0;
@@ -85,7 +85,7 @@ struct trainer {
     const struct skipgram *skipgram;
     uint64_t random;
     double loss;
-    uint64_t targets[TARGETS]; /* per context: itself, then negatives */
+    uint64_t targets[TARGETS]; /* per context: the context itself, then negatives */
     float *center, *center_step;
     float *rows, *steps; /* [TARGETS][width] */
 };
@@ -119,7 +119,7 @@ static float product(const float *a, const float *b, size_t width) {
     return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-/* The steps of one target's row, into step[width], and of the center's, added to center_step. */
+/* Computes the step of a target's row into step[width]. Adds the center's part to center_step. */
 static void target_step(struct trainer *trainer, unsigned target, const float *restrict row, float *restrict step) {
     const size_t width = (size_t)trainer->skipgram->width;
     const float *restrict center = trainer->center;
@@ -160,7 +160,7 @@ static int train_batched(struct trainer *trainer, const struct window *window) {
     return result != 0 ? result : aml_update_param(trainer->worker, WORDS, window->center, trainer->center_step);
 }
 
-/* Reads the thread's share of rows [0, count) for the first time: `batch` in a call. */
+/* Reads the thread's share of rows [0, count) for the first time, `batch` rows per call. */
 static int see_rows(struct trainer *trainer, unsigned table, uint64_t count, uint64_t batch, unsigned metric) {
     uint64_t share = count / aml_threads(trainer->worker);
     uint64_t first = share * aml_thread(trainer->worker);
@@ -204,7 +204,8 @@ static int train(struct trainer *trainer, const struct window *windows, size_t c
     return result;
 }
 
-/* Clock 1 sees all rows for the first time; then even clocks train one by one, odd ones batched. */
+/* In clock 1 all rows are read for the first time. Then even clocks train with one row per call, odd clocks with
+ * many. */
 static int skipgram_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct skipgram *skipgram = context;
     const size_t width = (size_t)skipgram->width;

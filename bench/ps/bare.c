@@ -9,12 +9,12 @@
 #include <zmq.h>
 
 enum {
-    BARE_HEAD_BYTES = 64,     /* about a head frame */
-    BARE_DIRECTORY_BYTES = 8, /* one table */
+    BARE_HEAD_BYTES = 64,     /* about the size of a head frame */
+    BARE_DIRECTORY_BYTES = 8, /* size of the directory of one table */
     BARE_PATIENCE_MS = 30000
 };
 
-/* Says what is wanted, and for which partition. */
+/* Requests an operation on a partition. */
 struct bare_head {
     uint32_t partition;
     uint32_t pull;
@@ -32,7 +32,8 @@ static int bare_open(struct bare *bare, const struct shape *shape, int type, str
     size_t rows = shape_rows(shape, 0);
     bare->keys = memory_zeroed(rows, sizeof(uint64_t));
     bare->values = memory_zeroed(rows * shape->width, sizeof(float));
-    memset(bare->keys, 1, rows * sizeof(uint64_t)); /* real pages, not the one page of zeros */
+    /* so that pages are distinct memory, not the system's shared page of zeros */
+    memset(bare->keys, 1, rows * sizeof(uint64_t));
     memset(bare->values, 1, rows * shape->width * sizeof(float));
     bare->context = zmq_ctx_new();
     bare->socket = bare->context != NULL ? zmq_socket(bare->context, type) : NULL;
@@ -45,7 +46,7 @@ static int bare_open(struct bare *bare, const struct shape *shape, int type, str
     return 0;
 }
 
-/* A frame that stays ours: it is sent before we touch it again, and never changes. */
+/* Sends a frame without a copy. The buffer stays ours: it never changes, and lives until the frame is sent. */
 static int send_frame(void *socket, void *data, size_t size, bool more) {
     zmq_msg_t part;
     if (zmq_msg_init_data(&part, data, size, NULL, NULL) != 0) {
@@ -54,7 +55,7 @@ static int send_frame(void *socket, void *data, size_t size, bool more) {
     return zmq_msg_send(&part, socket, more ? ZMQ_SNDMORE : 0);
 }
 
-/* A whole partition: head, directory, keys, values. */
+/* Sends a whole partition: head, directory, keys, values. */
 static int send_rows(const struct bare *bare, const struct bare_head *head) {
     static const unsigned char directory[BARE_DIRECTORY_BYTES];
     size_t rows = shape_rows(&bare->shape, head->partition);
@@ -66,7 +67,7 @@ static int send_rows(const struct bare *bare, const struct bare_head *head) {
                : 0;
 }
 
-/* Receives a message behind its head. */
+/* Receives the rest of a message, after its head. */
 static int receive_rest(void *socket, bool more) {
     while (more) {
         zmq_msg_t part;
@@ -99,7 +100,7 @@ static void *bare_server_run(void *argument) {
         int size = zmq_recv(bare->socket, name, sizeof name, 0);
         if (size < 0 || receive_head(bare->socket, &head) != 0 || head.partition >= bare->shape.partitions ||
             zmq_send(bare->socket, name, (size_t)size, ZMQ_SNDMORE) < 0) {
-            break; /* the context ends */
+            break; /* the context was shut down */
         }
         if (head.pull != 0 ? send_rows(bare, &head) != 0 : zmq_send(bare->socket, &head, sizeof head, 0) < 0) {
             break;

@@ -1,5 +1,5 @@
-/* The same transfers by bare ZeroMQ, without a copy where it has a say: frames of the same sizes in the same number of
- * messages between a DEALER and a ROUTER, each message answered. What AgileML's transfers are compared with. */
+/* The same transfers by ZeroMQ alone, without copies of our own, to compare AgileML with. A DEALER and a ROUTER
+ * exchange as many messages with frames of the same sizes. Each message is answered. */
 #ifndef BENCH_PS_BARE_H
 #define BENCH_PS_BARE_H
 
@@ -10,11 +10,11 @@
 
 enum { BARE_ENDPOINT_MAX = 128 };
 
-/* Messages of a shape, and where they go. */
+/* The messages of a shape, and the socket. */
 struct bare {
     struct shape shape;
     void *context, *socket;
-    unsigned char *keys, *values; /* of the largest partition */
+    unsigned char *keys, *values; /* contents of the largest partition, which all partitions send */
     pthread_t thread;
     bool started;
 };
@@ -27,9 +27,9 @@ void bare_server_close(struct bare *bare);
 /* ---- The worker's process ---- */
 int bare_worker_open(struct bare *bare, const struct shape *shape, const char *endpoint, struct error *error);
 void bare_worker_close(struct bare *bare);
-/* Sends a message per partition, waits for as many short ones. */
+/* Sends one message per partition and waits for as many short answers. */
 int bare_push(struct bare *bare, struct error *error);
-/* Sends a short message per partition, waits for as many long ones. */
+/* Sends a short message per partition and waits for as many long answers. */
 int bare_pull(struct bare *bare, struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* bench_ps: what pushing and pulling a table costs between two processes over TCP on this machine, through AgileML's
- * client and server, beside bare ZeroMQ that moves as many bytes in as many messages, in turns. */
+/* bench_ps: measures pushing and pulling a table between two processes over TCP on this machine. Compares AgileML's
+ * client and server with bare ZeroMQ, which moves as many bytes in as many messages, in turns. */
 #include "bench/measure.h"
 #include "bench/ps/peer.h"
 #include "bench/ps/protocol.h"
@@ -17,7 +17,7 @@ struct bench {
     struct net_key key;
 };
 
-/* Both ends of this process's transfers. */
+/* This process's ends of both transfers. */
 struct ends {
     struct peer peer;
     struct protocol_worker worker, reader;
@@ -25,8 +25,8 @@ struct ends {
 };
 
 struct result {
-    struct series wall, cpu; /* of one transfer of the table */
-    struct series gather;    /* of taking the deltas before a push: wall */
+    struct series wall, cpu; /* costs of one transfer of the table */
+    struct series gather;    /* wall time to take the deltas before a push */
 };
 
 static int transfer(struct ends *ends, enum contender contender, bool pull, struct error *error) {
@@ -36,7 +36,7 @@ static int transfer(struct ends *ends, enum contender contender, bool pull, stru
     return pull ? bare_pull(&ends->bare, error) : bare_push(&ends->bare, error);
 }
 
-/* One sample: `repeats` transfers. What the app does between them is not counted. */
+/* Takes one sample of `repeats` transfers. What the app does between them is not counted. */
 static int sample(struct ends *ends, const struct shape *shape, enum contender contender, bool pull,
                   struct result *result, struct error *error) {
     double wall = 0;
@@ -99,7 +99,7 @@ static int compare(const struct bench *bench, struct ends *ends, const struct sh
         for (unsigned c = 0; c < contenders && failed == 0; c++) {
             failed = sample(ends, shape, (enum contender)c, pull, &results[c], error);
         }
-        if (s < 0) { /* the first is for warming up */
+        if (s < 0) { /* the first is a warm-up */
             series_clear(&results[PROTOCOL].wall);
             series_clear(&results[PROTOCOL].cpu);
             series_clear(&results[PROTOCOL].gather);
@@ -177,7 +177,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     bench.samples = bench.quick ? 1 : bench.samples;
-    memory_keep(); /* as a node does; bare ZeroMQ gains as much */
+    memory_keep(); /* nodes do so, too; bare ZeroMQ gains as much from it */
     measure_print_machine();
     printf("  rows x width prt  what  by              GB/s   M rows/s    us each CPU-s/GB  ratio  gather us\n");
     int result = bench.keyed ? zmq_curve_keypair(bench.key.public_text, bench.key.secret_text) : 0;

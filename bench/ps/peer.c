@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the process says when it listens. */
+/* Sent by the process once it listens. */
 struct peer_report {
     int code;
     char text[ERROR_TEXT_MAX];

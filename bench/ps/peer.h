@@ -1,4 +1,5 @@
-/* The other process: forked, holds both servers for one shape, ends when this one closes it or dies. */
+/* The other process. It is forked, holds both servers of one shape, and ends when this process closes `control` or
+ * dies. */
 #ifndef BENCH_PS_PEER_H
 #define BENCH_PS_PEER_H
 
@@ -15,7 +16,7 @@ struct peer {
     char bare[BARE_ENDPOINT_MAX];
 };
 
-/* No thread may run in this process. */
+/* This process must have no other threads. */
 int peer_open(struct peer *peer, const struct shape *shape, struct error *error);
 void peer_close(struct peer *peer);
 

@@ -23,7 +23,7 @@ static void job_of_shape(struct job *job, const struct shape *shape) {
     job->shapes[0] = table_shape(&job->tables[0]);
 }
 
-/* The worker's node is the one origin, the server serves everything. */
+/* The worker's node is the only origin; the server serves all partitions. */
 static struct message plan_of_shape(const struct shape *shape, const char *endpoint) {
     struct message plan = {.type = MESSAGE_PLAN, .epoch = 1};
     const struct wire_node nodes[] = {{.actor = SHAPE_WORKER, .name = "worker", .threads = 1},
@@ -69,11 +69,12 @@ static void *server_thread(void *argument) {
 static void agent_receive(void *self, actor_id from, struct message *message) {
     (void)self;
     (void)from;
-    (void)message; /* the agent only hands out the plan */
+    (void)message; /* the agent only distributes the plan */
 }
 
 int protocol_server_open(struct protocol_server *server, const struct shape *shape, struct error *error) {
-    const struct net_options net_options = {.key = shape->key, .controller = true}; /* workers show its token */
+    /* workers show the controller's token */
+    const struct net_options net_options = {.key = shape->key, .controller = true};
     const struct net_io_options agent = {.self = SHAPE_SERVER_AGENT, .actor = {.receive = agent_receive}};
     const struct net_io_options options = {
         .self = SHAPE_SERVER,
@@ -122,7 +123,7 @@ static void worker_receive(void *self, actor_id from, struct message *message) {
     worker_look(worker);
 }
 
-/* Also ends a wait that has no end. */
+/* Also checks whether an unlimited wait is over. */
 static void worker_timer(void *self) {
     struct protocol_worker *worker = self;
     struct io *io = net_io_of(worker->io);
@@ -177,7 +178,7 @@ int protocol_worker_open(struct protocol_worker *worker, const struct shape *sha
     client_plan(&worker->client, &view);
     plan_close(&view);
     message_close(&plan);
-    result = protocol_subscribe(worker, error); /* no rows: just the clocks */
+    result = protocol_subscribe(worker, error); /* no rows, only the clocks */
     if (result == 0 && cache_reserve(&worker->cache, 0, shape->rows) != 0) {
         result = error_set(error, AML_ENOMEM, "no memory for %u rows", shape->rows);
     }
@@ -232,7 +233,7 @@ int protocol_pull(struct protocol_worker *worker, struct error *error) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct message pull = {
             .type = MESSAGE_PULL, .epoch = client->epoch, .pull = {.partition = p, .clock = 0, .again = 1}};
-        client->partitions[p].clock = 0; /* as if nothing had come since */
+        client->partitions[p].clock = 0; /* as if no push had arrived since */
         io->send(io, SHAPE_SERVER, &pull);
     }
     worker->wanted = 1;

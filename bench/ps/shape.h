@@ -1,4 +1,4 @@
-/* One table as it is transferred: `rows` rows of `width` floats, dealt to `partitions`, one message each. */
+/* A table to transfer: `rows` rows of `width` floats, dealt to `partitions`, one message each. */
 #ifndef BENCH_PS_SHAPE_H
 #define BENCH_PS_SHAPE_H
 
@@ -9,16 +9,17 @@
 
 struct shape {
     uint32_t rows, width, partitions;
-    unsigned repeats; /* transfers of the whole table in one sample, so that a sample takes some milliseconds */
-    const struct net_key *key; /* of AgileML's connections; NULL: none */
+    unsigned repeats;          /* transfers of the whole table in one sample, so that a sample takes milliseconds */
+    const struct net_key *key; /* key for AgileML's connections; NULL: no encryption */
 };
 
-/* Rows of partition `number`: keys are dealt in turn. */
+/* Returns the rows of partition `number`. Keys are dealt to the partitions in turn. */
 static inline uint32_t shape_rows(const struct shape *shape, uint32_t number) {
     return shape->rows / shape->partitions + (number < shape->rows % shape->partitions ? 1 : 0);
 }
 
-/* In this process a worker that changes the rows and another that only reads them; the server's node in the other. */
+/* This process has a worker that changes the rows, and another that only reads them. The other process has the server's
+ * node. */
 static const actor_id SHAPE_WORKER = 0x10000;
 static const actor_id SHAPE_READER = 0x30000;
 static const actor_id SHAPE_SERVER_AGENT = 0x20000;

@@ -1,11 +1,12 @@
-/* See cluster.h. Machine 0 is the controller's and 1 the operator's, who evicts; nodes' machines follow. */
+/* See cluster.h. Machine 0 is the controller's. Machine 1 is the operator's, from which nodes are evicted. The nodes'
+ * machines follow. */
 #include "bench/scale/cluster.h"
 
 #include "agileml/base/memory.h"
-#include "agileml/control/controller.h"
+#include "agileml/control/state/controller.h"
 #include "agileml/ps/server.h"
-#include "workers/node.h"
-#include "workers/pulse.h"
+#include "workers/node/node.h"
+#include "workers/process/pulse.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -17,16 +18,16 @@ enum {
     OPERATOR_MACHINE = 1,
     FIRST_MACHINE = 2,
     HEARTBEAT_MS = 100,
-    TIMEOUT_MS = 600 * 1000, /* queues may be long; losses are noticed by pulses */
+    TIMEOUT_MS = 600 * 1000, /* long, as queues may be; pulses detect losses */
     NOTICE_MS = 120 * 1000,
-    LOSS_EVERY = 6 /* iterations from a recovery until nodes are lost again: time for the new ones to take part */
+    LOSS_EVERY = 6 /* iterations from a recovery to the next loss, so that the new nodes take part */
 };
 static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
 static const actor_id OPERATOR = UINT64_C(0xFFFF) << ACTOR_PART_BITS;
 
 struct scale_node {
     struct scale *scale;
-    unsigned number; /* from 0 */
+    unsigned number; /* number of the node, from 0 */
     struct node node;
     struct server server;
     struct wire_endpoint endpoint;
@@ -36,11 +37,11 @@ struct scale_node {
     bool serves; /* has a server thread */
     struct model_set *sets;
     unsigned set_count;
-    struct node_set *preparing; /* a copy; NULL: nothing */
-    unsigned at_set;            /* the set at work */
+    struct node_set *preparing; /* a copy of the set; NULL: none */
+    unsigned at_set;            /* index of the set that it works on */
     uint64_t clock, began_us;
-    unsigned layers; /* whose rows are not flushed yet, with options.layers */
-    double layer_us; /* that the computing of each takes */
+    unsigned layers; /* layers whose rows are not flushed yet, with options.layers */
+    double layer_us; /* time to compute a layer */
     bool opened, ended;
 };
 
@@ -48,10 +49,10 @@ struct scale_node {
 struct scale_loss {
     enum loss_state { LOSS_NONE, LOSS_LOST, LOSS_NOTICED, LOSS_PLANNED } state;
     uint64_t lost_us;
-    uint64_t failures; /* that were reported before it */
-    uint64_t clock;    /* the last one that was completed before it */
+    uint64_t failures; /* failures reported before the loss */
+    uint64_t clock;    /* last clock completed before the loss */
     struct cluster_recovery recovery;
-    unsigned next_iteration; /* the next loss is in this one, or later */
+    unsigned next_iteration; /* first iteration in which the next loss may be */
 };
 
 struct scale {
@@ -62,11 +63,11 @@ struct scale {
     struct controller controller;
     struct io *controller_io, *operator_io;
     struct scale_node *nodes;
-    unsigned node_count; /* opened so far */
+    unsigned node_count; /* nodes opened so far */
     uint32_t shards;
-    size_t line_next; /* of the report */
-    double seconds;   /* at the last iteration's end ... */
-    double bytes;     /* ... and what all links had sent by then */
+    size_t line_next; /* next line of the report to handle */
+    double seconds;   /* time of the last iteration's end */
+    double bytes;     /* sent by all links until the last iteration's end */
     struct scale_loss loss;
     bool ended;
     int code;
@@ -143,7 +144,8 @@ static void compute_done(void *context) {
                   sim_now(scale->sim) - node->began_us);
 }
 
-/* The last layer that is not flushed has been computed: flushes its rows, but those of the first one at the end. */
+/* The last layer that is not flushed has been computed. Flushes its rows; the first layer's rows are flushed at the
+ * end. */
 static void layer_done(void *context) {
     struct scale_node *node = context;
     struct client *client = &node->node.client;
@@ -201,7 +203,7 @@ static void hook_save(void *context) {
 }
 
 static void hook_unsave(void *context) {
-    (void)context; /* it is saved at once */
+    (void)context; /* a checkpoint is complete at once */
 }
 
 static void hook_end(void *context, int code, const char *text) {
@@ -325,8 +327,8 @@ static void lose_some(void *context) {
     }
 }
 
-/* An iteration begins: draws the next loss's moment within it, if a loss is due. An iteration takes about as long
- * as the one before, `iteration_seconds`. */
+/* Draws the time of the next loss at the start of an iteration, if a loss is due in it. Assumes that the iteration
+ * takes as long as the one before, `iteration_seconds`. */
 static void plan_loss(struct scale *scale, double iteration_seconds) {
     const struct cluster_losses *losses = &scale->options->losses;
     struct scale_loss *loss = &scale->loss;
@@ -351,7 +353,7 @@ static void recovered(struct scale *scale) {
     scale->ended = result->recovery_count == scale->options->losses.times;
 }
 
-/* After each step of the controller: notes how far the recovery from a loss is. */
+/* Called after each step of the controller: records the progress of the recovery from a loss. */
 static void watch_loss(struct scale *scale) {
     const struct controller *controller = &scale->controller;
     struct scale_loss *loss = &scale->loss;
@@ -360,7 +362,7 @@ static void watch_loss(struct scale *scale) {
         loss->state = LOSS_NOTICED;
         loss->recovery.noticed = seconds;
     }
-    if (loss->state == LOSS_NOTICED && !controller->recovery.due && controller->change.state != CHANGE_RECOVER) {
+    if (loss->state == LOSS_NOTICED && !controller->verdicts.fence && controller->change.state != CHANGE_RECOVER) {
         loss->state = LOSS_PLANNED;
         loss->recovery.planned = seconds;
     }
@@ -386,7 +388,7 @@ static void evict_joined(struct scale *scale) {
     scale->operator_io->send(scale->operator_io, ACTOR_CONTROLLER, &message);
 }
 
-/* By all links since the run began. */
+/* Returns the bytes sent by all links since the run began. */
 static double bytes_sent(const struct scale *scale) {
     double busy_us = 0;
     for (unsigned m = FIRST_MACHINE; m < scale->machines.count; m++) {
@@ -526,7 +528,8 @@ static void scale_open(struct scale *scale) {
     const struct sim_config network = {.nodes = FIRST_MACHINE + machines,
                                        .latency_min_us = (uint64_t)options->costs.latency_us,
                                        .latency_max_us = (uint64_t)options->costs.latency_us,
-                                       .bytes_per_second_min = UINT64_C(1) << 50, /* links are machine.h's */
+                                       /* machine.h simulates links instead */
+                                       .bytes_per_second_min = UINT64_C(1) << 50,
                                        .bytes_per_second_max = UINT64_C(1) << 50,
                                        .hold_max_us = 1,
                                        .reconnect_max_us = 1};

@@ -1,5 +1,6 @@
-/* See machine.h. A message waits for its turn on the sender's link (flows), goes piece by piece, the last one by the
- * simulator's own way, passes the receiver's link (arriving) and waits for the receiver's thread (received). */
+/* See machine.h. A message first waits for its turn on the sender's link (flows), which sends it in pieces. The
+ * simulator delivers the last piece. The message then passes the receiver's link (arriving) and waits for the
+ * receiver's thread (received). */
 #include "bench/scale/machine.h"
 
 #include "agileml/base/memory.h"
@@ -32,7 +33,7 @@ static void queue_close(struct passing_queue *queue) {
 
 /* ---- Costs ---- */
 
-/* Rows travel as a directory, then for each table keys and values. */
+/* A message of rows has a directory, then keys and values for each table. */
 static double message_bytes(const struct message *message, const struct machine_costs *costs) {
     bool rows = message->type == MESSAGE_FLUSH || message->type == MESSAGE_PUSH || message->type == MESSAGE_UPDATE ||
                 message->type == MESSAGE_ROWS;
@@ -56,7 +57,7 @@ static double link_us(const struct machine *machine, double bytes) {
     return bytes * 1e6 / machine->machines->costs.bytes_per_second;
 }
 
-/* The thread works for as long as a message takes, after what it has to do already. Returns when that is done. */
+/* Adds the time of a message to the thread's work. Returns when the thread has done it. */
 static double part_works(struct part *part, double bytes) {
     const struct machine_costs *costs = &part->machine->machines->costs;
     double us = costs->message_us + bytes * costs->byte_ns / 1e3;
@@ -82,7 +83,7 @@ static void link_in(struct machine *machine, double bytes) {
     machine->in_busy_us += us;
 }
 
-/* A piece that is not its message's last. */
+/* Handles a piece that is not the last of its message. */
 static void piece_arrives(void *context) {
     link_in(context, MACHINE_PIECE_BYTES);
 }
@@ -93,7 +94,7 @@ static void flow_wait(struct machine *machine, struct flow *flow) {
     machine->last = flow;
 }
 
-/* Sends the next piece of the flow whose turn it is. */
+/* Sends the next piece of the flow that is next in turn. */
 static void link_next(void *context) {
     struct machine *machine = context;
     struct flow *flow = machine->first;
@@ -122,7 +123,7 @@ static void link_next(void *context) {
     machine_at(machine, machine->out_free_us, link_next, machine);
 }
 
-/* Its thread's time delays what the thread does next, not the message itself: it is taken in pieces. */
+/* The sending thread's time delays its later work, but not this message, which it sends in pieces. */
 static void link_out(struct machine *machine, struct machine *to, struct passing *passing) {
     struct flow **flow = &machine->flows[to->number];
     if (*flow == NULL) {
@@ -176,7 +177,7 @@ static struct machine *machine_of(const struct machines *machines, actor_id acto
 static void part_send(struct io *io, actor_id to, struct message *message) {
     struct part *part = io_part(io);
     struct machine *other = machine_of(part->machine->machines, to);
-    if (other == NULL || other == part->machine) { /* handed over by pointer */
+    if (other == NULL || other == part->machine) { /* passed by pointer, without a link */
         part->network->send(part->network, to, message);
         return;
     }
@@ -203,7 +204,7 @@ static void part_begin(struct part *part) {
     }
 }
 
-/* The thread is through with a message: what follows from it happens, and takes its own time. */
+/* The thread has finished a message: passes it to the actor. The actor's own sends then take their time. */
 static void part_work(void *context) {
     struct part *part = context;
     struct passing *passing = queue_pop(&part->received);
@@ -221,7 +222,7 @@ static void part_take(struct passing *passing) {
     }
 }
 
-/* The oldest message has passed the link. */
+/* The oldest arriving message has passed the link. */
 static void link_arrived(void *context) {
     part_take(queue_pop(&((struct machine *)context)->arriving));
 }
@@ -233,7 +234,7 @@ static void part_receive(void *self, actor_id from, struct message *message) {
     struct passing *passing = memory_zeroed(1, sizeof *passing);
     double bytes = local ? 0 : message_bytes(message, &machine->machines->costs);
     *passing = (struct passing){.part = part, .peer = from, .bytes = bytes, .message = *message};
-    message->frame_count = 0; /* taken over */
+    message->frame_count = 0; /* its frames were taken over */
     if (local || from == ACTOR_CONTROLLER || message->type == MESSAGE_PULSE) {
         part_take(passing);
         return;

@@ -1,5 +1,5 @@
-/* bench_scale: clusters far larger than this machine, in the simulator, for matrix factorization of a data set of the
- * Netflix data's shape, with costs that were measured: the time of an iteration in the paper's figures 11 to 14 and 16,
+/* bench_scale: simulates clusters far larger than this machine, with measured costs. The job is matrix factorization of
+ * a data set of the shape of the Netflix data. Reports the time of an iteration in the paper's figures 11 to 14 and 16,
  * and how long recoveries from lost nodes take. */
 #include "bench/measure.h"
 #include "bench/scale/cluster.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a dense model is flushed: layer by layer while they are computed, or at the clock's end. */
+/* How a dense model is flushed: each layer as soon as it is computed, or all at the clock's end. */
 struct bench_layers {
     bool early;
     int64_t count;
@@ -38,8 +38,8 @@ struct bar {
 
 enum { BARS_MAX = 32 };
 
-/* The paper's figures, for `nodes` instead of its 64 (its figure 14 has 16). Half of the transient nodes that may serve
- * do, so its 48 ActivePSs of 60 can't be had. */
+/* Lists the bars of the paper's figures, for `nodes` instead of its 64 (its figure 14 has 16). Half of the transient
+ * nodes that may serve do so. Therefore the paper's 48 ActivePSs on 60 nodes can't be had. */
 static unsigned bars_of(unsigned nodes, struct bar bars[BARS_MAX]) {
     unsigned count = 0;
     unsigned few = nodes / 16;
@@ -59,7 +59,8 @@ static unsigned bars_of(unsigned nodes, struct bar bars[BARS_MAX]) {
     return count;
 }
 
-/* 60 for 64 nodes: nearly equal parts for all, half of them, a quarter ..., and for half of the transient ones. */
+/* 60 for 64 nodes: a number that all nodes, half or a quarter of them, or half of the transient nodes, share nearly
+ * equally. */
 static uint32_t partitions_for(unsigned nodes) {
     unsigned few = nodes / 16 > 0 ? nodes / 16 : 1;
     unsigned partitions = nodes > few ? nodes - few : nodes;
@@ -80,7 +81,8 @@ static struct cluster_options options_of(const struct bench *bench) {
                                     .seed = 1};
 }
 
-/* The median over the second half of the iterations: before, backups may fall behind as far as the window allows. */
+/* The median over the second half of the iterations. In the first half, backups may still fall behind as far as the
+ * window allows. */
 static double median_seconds(const struct cluster_result *result) {
     struct series series = {0};
     for (unsigned i = result->count / 2; i < result->count; i++) {
@@ -109,7 +111,7 @@ static int run_bar(const struct bench *bench, const struct bar *bar, double *tra
         unsigned may_serve = bar->active > 0 ? bar->active : bar->transient;
         unsigned active = bar->stage == STAGE_2 || bar->stage == STAGE_3 ? (may_serve + 1) / 2 : 0;
         *traditional = bar->stage == STAGE_TRADITIONAL ? seconds : *traditional;
-        double ratio = *traditional > 0 ? seconds / *traditional : NAN; /* of one figure alone it may not be known */
+        double ratio = *traditional > 0 ? seconds / *traditional : NAN; /* unknown when only one figure is run */
         printf("| %u | %u + %u | %s | %u | %.3f | %.2f | %.0f %% |\n", bar->figure, bar->reliable, bar->transient,
                plan_stage_name(bar->stage), active, seconds, ratio, 100 * result.link_share);
         fflush(stdout);
@@ -171,7 +173,7 @@ static int run_elastic(const struct bench *bench, struct error *error) {
 
 /* ---- Recoveries ---- */
 
-enum { LOST_MOST = 3 }; /* at once */
+enum { LOST_MOST = 3 }; /* most nodes lost at once */
 
 /* Prints the median and the maximum. */
 static void print_series(struct series *series) {
@@ -192,7 +194,7 @@ static int run_losses(const struct bench *bench, const struct cluster_losses *lo
     options.partitions = bench->partitions > 0 ? (uint32_t)bench->partitions : partitions_for((unsigned)bench->nodes);
     options.stage = STAGE_AUTO;
     options.report = bench->report;
-    options.iterations = UINT32_MAX / MODEL_CLOCKS_MAX / 2; /* the run ends after the last recovery */
+    options.iterations = UINT32_MAX / MODEL_CLOCKS_MAX / 2; /* no limit: the run ends after the last recovery */
     options.losses = *losses;
     int code = cluster_run(&options, &result, error);
     if (code == 0) {
@@ -356,7 +358,7 @@ int main(int argc, char **argv) {
         bench.users = 4800;
         bench.items = 1777;
         bench.ratings = 1e7;
-        bench.rating_ns = 1000; /* so that changes of the cluster take less than an iteration */
+        bench.rating_ns = 1000; /* so small that changes of the cluster take less than an iteration */
     }
     int code = run(&bench, &error);
     if (code != 0) {

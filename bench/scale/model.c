@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The Netflix data: the most popular of 17770 items has 233000 ratings, half of them fewer than 561. */
+/* In the Netflix data the most popular of 17770 items has 233000 ratings; half of the items have fewer than 561. */
 #define MODEL_POPULARITY 8.53
 
 void model_open(struct model *model) {
@@ -52,7 +52,7 @@ static bool rows_add(struct model_rows *rows, struct cache *cache, unsigned tabl
     return slot >= 0;
 }
 
-/* In which parts of an iteration somebody with this share of the ratings meets an item, by chance. */
+/* Draws the parts of an iteration in which a node with this share of the ratings meets an item. */
 static uint64_t item_parts(const struct model *model, uint32_t item, double share, uint64_t seed) {
     if (model->whole) {
         return UINT64_MAX;

@@ -1,7 +1,6 @@
 /* The provider `ec2`: its life cycle, and what its parts share. See provider.h and ec2_private.h. */
 #include "bidbrain/cloud/ec2_private.h"
 
-#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
 #include "bidbrain/cloud/user_data.h"
 
@@ -10,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EC2_TAG_VALUE_MAX = 128 }; /* of the 256 characters of a tag's value, those for the job's name */
+enum { EC2_TAG_VALUE_MAX = 128 }; /* most characters of the job's name: half of what a tag's value may have */
 
 /* ---- Options ---- */
 

@@ -1,6 +1,6 @@
-/* The provider `ec2`: checks whether EC2 would carry out the daemon's calls. It describes what the configuration names,
- * and calls for launches and a termination with DryRun: EC2 then checks rights and parameters, and does nothing. One
- * call at a time, in the order of `enum check_step`. */
+/* The provider `ec2`: checks whether EC2 would carry out the daemon's calls. It describes what the configuration names.
+ * It makes launches and a termination with DryRun, for which EC2 only checks rights and parameters. One call at a time,
+ * in the order of `enum check_step`. */
 #include "bidbrain/cloud/ec2_private.h"
 
 #include "agileml/base/instant.h"
@@ -13,11 +13,11 @@
 #include <string.h>
 
 enum {
-    CHECK_REPORTED_MAX = 64, /* different failures */
+    CHECK_REPORTED_MAX = 64, /* most different failures that are reported */
     CHECK_FAILURE_TEXT = EC2_ACTION_TEXT + EC2_CODE_TEXT + EC2_LINE_TEXT + 8,
     CHECK_PAGES_MAX = 100,
     CHECK_CLOCK_WARN_S = 60,
-    CHECK_CLOCK_MAX_S = 300, /* signatures that are older are refused */
+    CHECK_CLOCK_MAX_S = 300, /* EC2 rejects older signatures */
 };
 
 /* An id that no instance has. */
@@ -28,10 +28,10 @@ enum check_step {
     CHECK_INSTANCES,
     CHECK_REQUESTS,
     CHECK_IMAGE,
-    CHECK_SUBNETS, /* of each launch */
-    CHECK_GROUPS,  /* each of them */
+    CHECK_SUBNETS, /* one call for each subnet */
+    CHECK_GROUPS,  /* one call for each group */
     CHECK_TEMPLATE,
-    CHECK_LAUNCHES, /* each of them */
+    CHECK_LAUNCHES, /* one call for each launch */
     CHECK_TERMINATE,
     CHECK_STEPS
 };
@@ -42,15 +42,15 @@ struct check_operation {
     size_t launch_count;
     int64_t now;
     enum check_step step;
-    size_t at; /* of a step with several calls */
+    size_t at; /* index of the call in a step of several calls */
     unsigned pages;
     char action[EC2_ACTION_TEXT];
     char page[EC2_PAGE_TOKEN_TEXT];
-    char vpc[EC2_ID_TEXT];      /* of the subnets; "": none is known */
-    char instance[EC2_ID_TEXT]; /* a machine of the job; "": there is none */
+    char vpc[EC2_ID_TEXT];      /* VPC of the subnets; "": unknown */
+    char instance[EC2_ID_TEXT]; /* a machine of the job; "": none */
     bool answered;              /* EC2 has answered and accepted the caller */
-    bool things_wrong;          /* something that launches name is wrong, so that they would fail */
-    char reported[CHECK_REPORTED_MAX][CHECK_FAILURE_TEXT]; /* failures */
+    bool things_wrong;          /* something that launches use is wrong, so that they would fail */
+    char reported[CHECK_REPORTED_MAX][CHECK_FAILURE_TEXT]; /* failures already reported */
     size_t reported_count;
 };
 
@@ -84,7 +84,7 @@ static void check_end(struct check_operation *check) {
     listener->check_end(listener->context);
 }
 
-/* Whether this failure was reported before. Remembers it, if not. */
+/* Returns whether this failure was reported before. If not, remembers it. */
 static bool check_reported(struct check_operation *check, const char *text) {
     for (size_t t = 0; t < check->reported_count; t++) {
         if (strcmp(check->reported[t], text) == 0) {
@@ -97,7 +97,7 @@ static bool check_reported(struct check_operation *check, const char *text) {
     return false;
 }
 
-/* The key of the configuration that the present call is about. */
+/* Returns the configuration key that the present call is about. */
 static const char *check_key(const struct check_operation *check, char key[PROVIDER_CODE_TEXT]) {
     const char *const keys[CHECK_STEPS] = {[CHECK_PRICES] = "markets",
                                            [CHECK_INSTANCES] = "rights",
@@ -117,7 +117,7 @@ static const char *check_key(const struct check_operation *check, char key[PROVI
     return keys[check->step];
 }
 
-/* What the present launch asks for: " (m3.large in us-east-1a, spot)". */
+/* Describes the present launch, such as " (m3.large in us-east-1a, spot)". */
 static void check_launch_text(const struct check_operation *check, char text[PROVIDER_LINE_TEXT]) {
     const struct provider_launch *launch = &check->launches[check->at];
     snprintf(text, PROVIDER_LINE_TEXT, " (%s%s%s, %s)", launch->type, launch->zone[0] != '\0' ? " in " : "",
@@ -144,7 +144,7 @@ static bool check_is_denied(const struct ec2_failure *failure) {
     return strcmp(failure->code, "UnauthorizedOperation") == 0;
 }
 
-/* The first call failed because EC2 can't be reached or does not accept the caller: the check ends. */
+/* Ends the check, since the first call failed: EC2 can't be reached, or does not accept the caller. */
 static void check_out_of_reach(struct check_operation *check, const struct ec2_failure *failure) {
     const struct ec2 *ec2 = check->operation.of->ec2;
     bool signature = strstr(failure->code, "Signature") != NULL;
@@ -157,8 +157,8 @@ static void check_out_of_reach(struct check_operation *check, const struct ec2_f
     check_end(check);
 }
 
-/* TerminateInstances for an id that no machine has is refused because of the id; or as unauthorized, where the right
- * depends on the job's tag. */
+/* EC2 should reject TerminateInstances for an unknown id because of the id. It rejects the call as unauthorized where
+ * the right depends on the job's tag. */
 static void check_end_refused(struct check_operation *check, const struct ec2_failure *failure, const char *line) {
     bool made_up = check->instance[0] == '\0';
     if (made_up && check_is_denied(failure)) {
@@ -175,7 +175,7 @@ static void check_launch_failed(struct check_operation *check, const struct ec2_
     char which[PROVIDER_LINE_TEXT];
     bool denied = check_is_denied(failure);
     if (check->things_wrong && !denied) {
-        return; /* the causes were reported */
+        return; /* their causes were already reported */
     }
     check_launch_text(check, which);
     check_found(check, provider_ec2_ours(failure->code) ? PROVIDER_ERROR : PROVIDER_WARNING,
@@ -189,7 +189,7 @@ static void check_failed(struct check_operation *check, const struct ec2_failure
     bool denied = check_is_denied(failure);
     snprintf(line, sizeof line, "%s: %s%s%s", check->action, failure->code, failure->code[0] != '\0' ? ": " : "",
              failure->text);
-    /* Rights differ from call to call. Other failures are the same for all launches, whichever call makes them. */
+    /* Rights differ between calls. Any other failure is the same for all launches. */
     bool alike = check->step == CHECK_LAUNCHES && !denied;
     if (strcmp(failure->code, "DryRunOperation") == 0 ||
         check_reported(check, alike ? line + strlen(check->action) : line)) {
@@ -343,7 +343,7 @@ static struct ec2_request *check_one(const char *action, const char *name, const
     return request;
 }
 
-/* The subnet of the launch at `at`, unless an earlier one has it too. */
+/* Returns the subnet of the launch at `at`; NULL if an earlier launch has the same subnet. */
 static const char *check_subnet(const struct check_operation *check) {
     const struct provider *of = check->operation.of;
     const char *subnet = provider_ec2_subnet(of, &check->launches[check->at]);
@@ -372,7 +372,7 @@ static struct ec2_request *check_dry(struct ec2_request *request) {
     return request;
 }
 
-/* The call at the present place; NULL: there is none. */
+/* Returns the present call's request; NULL: there is none. */
 static struct ec2_request *check_request(const struct check_operation *check) {
     struct provider *of = check->operation.of;
     const struct provider_options *options = &of->options;
@@ -401,7 +401,7 @@ static struct ec2_request *check_request(const struct check_operation *check) {
     }
 }
 
-/* How many calls a step has. */
+/* Returns the number of calls in the present step. */
 static size_t check_calls(const struct check_operation *check) {
     size_t groups = 0;
     while (check->operation.of->options.security_groups[groups] != NULL) {
@@ -414,7 +414,7 @@ static size_t check_calls(const struct check_operation *check) {
 
 static void check_answered(void *context, const struct ec2_answer *answer);
 
-/* Makes the call at the present place, or the first one behind it that has any. */
+/* Makes the present call. If the present step has no call left, goes on to the next step that has one. */
 static void check_ask(struct check_operation *check) {
     for (; check->step < CHECK_STEPS; check->step++, check->at = 0) {
         for (size_t count = check_calls(check); check->at < count; check->at++) {
@@ -452,7 +452,7 @@ static void check_answered(void *context, const struct ec2_answer *answer) {
     } else {
         check_read(check, answer->root);
     }
-    if (check->page[0] != '\0') { /* of the prices: the step goes on */
+    if (check->page[0] != '\0') { /* another page of prices: the step goes on */
         check->at = 0;
     } else {
         check->at++;

@@ -1,5 +1,5 @@
-/* The provider `ec2`: requests machines by one of three calls. All carry the launch's token as ClientToken, by which
- * EC2 recognizes a repetition, and tags by which listings find the machines and requests. */
+/* The provider `ec2`: requests machines by one of three calls. Each has the launch's token as ClientToken, by which EC2
+ * recognizes a retry. Each sets tags, by which listings find the machines and requests. */
 #include "bidbrain/cloud/ec2_private.h"
 
 #include "agileml/base/clock.h"
@@ -13,7 +13,7 @@
 struct launch_operation {
     struct operation operation;
     struct provider_launch launch;
-    const char *action; /* the call */
+    const char *action; /* name of the call */
 };
 
 /* ---- What the calls have in common ---- */
@@ -26,7 +26,7 @@ const char *provider_ec2_subnet(const struct provider *of, const struct provider
     return of->options.subnet == NULL ? NULL : of->options.subnet(of->options.context, launch->zone);
 }
 
-/* The machine, with `prefix` "" (RunInstances) or "LaunchSpecification." (RequestSpotInstances). */
+/* Adds the machine's parameters; `prefix` is "" for RunInstances, "LaunchSpecification." for RequestSpotInstances. */
 static void launch_set_machine(struct provider *of, struct ec2_request *request, const struct provider_launch *launch,
                                const char *prefix, const char *user_data) {
     const struct provider_options *options = &of->options;
@@ -53,7 +53,7 @@ static void launch_set_tags(struct provider *of, struct ec2_request *request, co
     provider_ec2_tags(of, request, prefix, launch->token, launch_tier(launch));
 }
 
-/* The bid, in dollars. Without a bid EC2 takes the on-demand price. */
+/* Adds the bid in dollars. Without a bid, EC2's cap is the on-demand price. */
 static void launch_set_bid(struct ec2_request *request, const struct provider_launch *launch, const char *name) {
     char text[PRICE_TEXT_MAX];
     if (launch->bid > 0) {
@@ -169,7 +169,7 @@ static struct provider_outcome launch_filled(const struct provider_launch *launc
     return outcome;
 }
 
-/* Reports a machine that the answer names; listings may show it only later. */
+/* Reports a machine from the answer, since listings may show it only later. */
 static void launch_tell_machine(struct provider *of, const struct provider_launch *launch, const char *id,
                                 int64_t launched) {
     struct provider_machine machine = {.kind = launch->kind, .state = MACHINE_PENDING, .launched = launched};
@@ -272,8 +272,8 @@ static void launch_succeeded(struct provider *of, const struct launch_operation 
     }
 }
 
-/* Returns the code if it says that a launch with this token was carried out before, although the configuration has
- * changed or the machine has ended since. NULL for all other codes. */
+/* Returns the code if it means that a launch with this token was carried out before, else NULL. EC2 returns such a code
+ * when the configuration has changed since, or the machine has ended. */
 static const char *launch_carried_out(const char *code) {
     static const char *const codes[] = {"IdempotentParameterMismatch", "IdempotentInstanceTerminated"};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {

@@ -3,7 +3,8 @@
  *  3. further instances of these requests, as RequestSpotInstances tags only the request;
  *  4. further requests of these instances, as CreateFleet tags only the instance;
  *  5. reports all machines and outcomes, and tags instances that have no tags.
- * Ids go into filters, which ignore an id that EC2 does not know (yet). As parameters, one such id would fail the call.
+ * Ids are passed as filters, which ignore an id that EC2 does not know (yet). As a parameter, such an id would fail the
+ * call.
  *
  * EC2's listings lag behind. An instance that a request or a launch has named but no listing shows therefore counts as
  * pending, not as gone, while the request is active or for PROVIDER_EC2_FRESH_S after the launch. */
@@ -23,13 +24,14 @@ struct list_operation {
     char page[EC2_PAGE_TOKEN_TEXT];
     unsigned pages;
     bool whole;
-    const char *carried_out; /* EC2's code that says that `launch` was carried out; what is found is its outcome */
+    /* EC2's code that says that `launch` was carried out before; the listing then finds its outcome */
+    const char *carried_out;
     struct ec2_spot_request *requests;
     size_t request_count, request_capacity;
     struct ec2_instance *instances;
     size_t instance_count, instance_capacity;
-    size_t known_requests, known_instances; /* the first so many are sorted by id; steps 3 and 4 append */
-    size_t looked_at;                       /* requests that step 3, or instances that step 4, has handled */
+    size_t known_requests, known_instances; /* those sorted by id; steps 3 and 4 append others */
+    size_t looked_at;                       /* requests that step 3, or instances that step 4, has handled so far */
 };
 
 static void list_free(struct operation *operation) {
@@ -68,7 +70,7 @@ static void list_sort(struct list_operation *list) {
     list->known_instances = list->instance_count;
 }
 
-/* Searches the sorted ones. NULL: not found. */
+/* Searches the sorted requests. NULL: not found. */
 static const struct ec2_spot_request *list_request(const struct list_operation *list, const char *id) {
     return list->known_requests == 0
                ? NULL
@@ -86,10 +88,8 @@ static void list_add_request(struct list_operation *list, struct xml_element ite
     if (!ec2_spot_request_read(item, &request) || list->request_count == PROVIDER_EC2_FOUND_MAX) {
         return;
     }
-    if (list->request_count == list->request_capacity) {
-        list->request_capacity = list->request_capacity == 0 ? 64 : list->request_capacity * 2;
-        list->requests = memory_resized(list->requests, list->request_capacity, sizeof *list->requests);
-    }
+    list->requests =
+        memory_extended(list->requests, list->request_count, &list->request_capacity, sizeof *list->requests);
     list->requests[list->request_count++] = request;
 }
 
@@ -98,10 +98,8 @@ static void list_add_instance(struct list_operation *list, struct xml_element it
     if (!ec2_instance_read(item, &instance) || list->instance_count == PROVIDER_EC2_FOUND_MAX) {
         return;
     }
-    if (list->instance_count == list->instance_capacity) {
-        list->instance_capacity = list->instance_capacity == 0 ? 64 : list->instance_capacity * 2;
-        list->instances = memory_resized(list->instances, list->instance_capacity, sizeof *list->instances);
-    }
+    list->instances =
+        memory_extended(list->instances, list->instance_count, &list->instance_capacity, sizeof *list->instances);
     list->instances[list->instance_count++] = instance;
 }
 
@@ -218,7 +216,7 @@ static int list_by_token(const void *a, const void *b) {
     return strcmp((*one)->tags.token, (*other)->tags.token);
 }
 
-/* One outcome for each launch that has requests. */
+/* Reports an outcome for each launch that has requests. */
 static void list_tell_outcomes(struct provider *of, struct list_operation *list) {
     struct ec2_spot_request *sorted = memory_zeroed(list->request_count + 1, sizeof *sorted);
     const struct ec2_spot_request **order = memory_zeroed(list->request_count + 1, sizeof *order);
@@ -243,7 +241,7 @@ static void list_tell_outcomes(struct provider *of, struct list_operation *list)
     free(sorted);
 }
 
-/* The outcome of a launch whose requests, if it has any, do not show it. */
+/* Reports the outcome of a launch that EC2 said was carried out, if its requests do not show the outcome. */
 static void list_tell_carried_out(struct provider *of, const struct list_operation *list) {
     struct provider_outcome outcome = {.state = LAUNCH_REFUSED};
     for (size_t i = 0; i < list->request_count; i++) {
@@ -263,7 +261,7 @@ static void list_tell_carried_out(struct provider *of, const struct list_operati
 
 /* ---- Step 5: telling, tagging ---- */
 
-/* The request of an instance: the instance names it, or it names the instance. NULL: none is known. */
+/* Returns the request of an instance: either of them may name the other. NULL: none is known. */
 static const struct ec2_spot_request *list_request_of(const struct list_operation *list,
                                                       const struct ec2_instance *instance) {
     const struct ec2_spot_request *request =
@@ -323,7 +321,7 @@ static bool list_names(const struct list_operation *list, const char *id) {
     return named;
 }
 
-/* Drops fresh machines that a listing has shown or that are too old, and reports the others again. */
+/* Drops fresh machines that a listing has shown, and those that are too old. Reports the others again. */
 static void list_tell_fresh(struct provider *of, const struct list_operation *list) {
     uint64_t now_us = monotonic_us();
     size_t kept = 0;
@@ -334,7 +332,8 @@ static void list_tell_fresh(struct provider *of, const struct list_operation *li
     }
     of->fresh_count = kept;
     for (size_t i = 0; i < of->fresh_count; i++) {
-        struct provider_machine machine = of->fresh[i].machine; /* the listener may launch, which moves the array */
+        /* a copy: the listener may launch, which moves the array */
+        struct provider_machine machine = of->fresh[i].machine;
         provider_ec2_machine(of, &machine);
     }
 }
@@ -347,7 +346,7 @@ static void list_end(struct list_operation *list) {
     if (all) {
         list_tell_fresh(of, list);
     }
-    if (list->whole) { /* without all requests of a launch its outcome could be wrong */
+    if (list->whole) { /* without all requests of a launch, its outcome could be wrong */
         list_tell_outcomes(of, list);
     }
     if (list->whole && list->carried_out != NULL) {
@@ -371,7 +370,7 @@ static void list_ask_instances(struct list_operation *list);
 static void list_ask_untagged_instances(struct list_operation *list);
 static void list_ask_untagged_requests(struct list_operation *list);
 
-/* True: there is another page. */
+/* Returns whether there is another page. */
 static bool list_answered(struct list_operation *list, const char *action, const struct ec2_answer *answer) {
     struct provider *of = list->operation.of;
     int more = 0;
@@ -438,8 +437,8 @@ static void list_have_untagged_instances(void *context, const struct ec2_answer 
     list_ask_untagged_instances(list);
 }
 
-/* EC2 shows closed requests for days, and their instances for an hour. After that hour a request is enough. Before, its
- * instance is looked up: it says when its bill began, which no list may have shown yet. */
+/* EC2 shows closed requests for days, and their instances for an hour. After that hour the request is enough. Within
+ * the hour, the instance is looked up: it shows the start of its bill, which no listing may have shown yet. */
 static bool list_lacks_instance(const struct list_operation *list, const struct ec2_spot_request *request) {
     const struct provider_options *options = &list->operation.of->options;
     int64_t now = options->now != NULL ? options->now(options->now_context) : (int64_t)time(NULL);
@@ -521,4 +520,13 @@ void provider_list(struct provider *of) {
 
 void provider_ec2_list_token(struct provider *of, const char *token, const char *carried_out) {
     list_begin(of, token)->carried_out = carried_out;
+}
+
+/* Lists what the withdrawn launch got. */
+static void list_withdrawn(struct provider *of, const char *token) {
+    (void)list_begin(of, token);
+}
+
+void provider_cancel(struct provider *of, const char *token) {
+    provider_ec2_withdraw(of, token, list_withdrawn);
 }

@@ -1,6 +1,6 @@
-/* The provider `ec2`: reads the price history, page by page. Pages come newest first and in no promised order; their
- * points are reported as they come. The last change before the beginning belongs to the history: its price holds
- * there. */
+/* The provider `ec2`: reads the price history, page by page. Pages come newest first, but EC2 promises no order. Points
+ * are reported as they come. The history includes the last change before its start, since that price holds at the
+ * start. */
 #include "bidbrain/cloud/ec2_private.h"
 
 #include "agileml/base/instant.h"
@@ -13,7 +13,7 @@ struct prices_operation {
     struct operation operation;
     int64_t since;
     unsigned pages;
-    char token[EC2_PAGE_TOKEN_TEXT]; /* of the next page */
+    char token[EC2_PAGE_TOKEN_TEXT]; /* token of the next page */
 };
 
 static void prices_free(struct operation *operation) {

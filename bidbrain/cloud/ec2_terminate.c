@@ -1,5 +1,5 @@
-/* The provider `ec2`: terminates machines and cancels requests. Requests go first: while a request is active, EC2 could
- * fill it again once its instance is terminated. */
+/* The provider `ec2`: terminates machines and cancels requests. Requests are cancelled first: EC2 could fill a request
+ * again after its instance is terminated. */
 #include "bidbrain/cloud/ec2_private.h"
 
 #include "agileml/base/memory.h"
@@ -9,12 +9,13 @@
 
 struct give_back {
     struct operation operation;
-    char token[PROVIDER_TOKEN_TEXT]; /* of a launch that is withdrawn; empty: machines are given back */
+    char token[PROVIDER_TOKEN_TEXT]; /* token of a withdrawn launch; empty: machines are terminated */
+    void (*withdrawn)(struct provider *of, const char *token);
     char page[EC2_PAGE_TOKEN_TEXT];
     unsigned pages;
-    char (*requests)[EC2_ID_TEXT]; /* to be cancelled */
+    char (*requests)[EC2_ID_TEXT]; /* requests to cancel */
     size_t request_count;
-    size_t count; /* machines */
+    size_t count; /* number of machines */
     char ids[PROVIDER_EC2_BATCH][EC2_ID_TEXT];
 };
 
@@ -27,8 +28,8 @@ static void give_back_free(struct operation *operation) {
 
 static void give_back_terminate(struct give_back *give_back);
 
-/* When EC2 refuses one instance of a call (unknown, protected, without the tag that the policy requires), it terminates
- * none. The call is then repeated for each instance alone. */
+/* EC2 terminates no instance of a call if it rejects one (unknown, protected, without the tag that the policy
+ * requires). The call is then repeated for each instance alone. */
 static void give_back_split(struct give_back *give_back) {
     struct provider *of = give_back->operation.of;
     for (size_t i = 0; i < give_back->count; i++) {
@@ -65,13 +66,13 @@ static void give_back_terminate(struct give_back *give_back) {
 
 static void give_back_cancel(struct give_back *give_back);
 
-/* All requests are cancelled: terminates the machines, or lists what the withdrawn launch had got. */
+/* Goes on when all requests are cancelled: terminates the machines, or reports that the launch is withdrawn. */
 static void give_back_go_on(struct give_back *give_back) {
     if (give_back->token[0] == '\0') {
         give_back_terminate(give_back);
         return;
     }
-    provider_ec2_list_token(give_back->operation.of, give_back->token, NULL);
+    give_back->withdrawn(give_back->operation.of, give_back->token);
     operation_end(&give_back->operation);
 }
 
@@ -97,7 +98,8 @@ static void give_back_cancel(struct give_back *give_back) {
 
 /* ---- Which requests there are ---- */
 
-/* For a withdrawn launch, its requests without a machine are cancelled; for a machine, its request in any state. */
+/* Whether to cancel a request. A withdrawn launch cancels its requests without a machine; a machine's termination
+ * cancels its request in any state. */
 static bool give_back_wants(const struct give_back *give_back, const struct ec2_spot_request *request) {
     bool waiting = request->state == EC2_REQUEST_OPEN || request->state == EC2_REQUEST_ACTIVE ||
                    request->state == EC2_REQUEST_DISABLED;
@@ -122,7 +124,7 @@ static void give_back_find(struct give_back *give_back);
 static void give_back_found(void *context, const struct ec2_answer *answer) {
     struct give_back *give_back = context;
     if (answer->failure != NULL) {
-        /* Machines are terminated all the same: one-time requests are not filled again. */
+        /* Terminates machines even so: one-time requests are not filled again. */
         provider_ec2_failed(give_back->operation.of, "DescribeSpotInstanceRequests", answer->failure);
         give_back_cancel(give_back);
         return;
@@ -171,13 +173,15 @@ void provider_terminate(struct provider *of, const char *const *ids, size_t coun
     }
 }
 
-void provider_cancel(struct provider *of, const char *token) {
+void provider_ec2_withdraw(struct provider *of, const char *token,
+                           void (*withdrawn)(struct provider *of, const char *token)) {
     size_t length = strlen(token);
     if (length == 0 || length >= PROVIDER_TOKEN_TEXT) {
         return;
     }
     struct give_back *give_back = memory_zeroed(1, sizeof *give_back);
     memcpy(give_back->token, token, length + 1);
+    give_back->withdrawn = withdrawn;
     operation_begin(of, &give_back->operation, give_back_free);
     give_back_find(give_back);
 }

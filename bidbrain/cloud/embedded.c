@@ -20,16 +20,16 @@
 #include <unistd.h>
 
 enum {
-    ACCESS_KEY_BYTES = 8, /* random, of an access key's id */
+    ACCESS_KEY_BYTES = 8, /* random bytes in an access key's id */
     SECRET_BYTES = 20,
     NOTICE_S = 120,
     NOTICE_REAL_S = 3,
-    NOTICE_MAX_S = 86400, /* what spotmarket takes */
-    START_MS = 60 * 1000, /* within which a market must have read its prices */
+    NOTICE_MAX_S = 86400, /* most that spotmarket accepts */
+    START_MS = 60 * 1000, /* limit for a market to read its prices */
     LOOK_MS = 20,
-    SEED_BITS = 52, /* what an option of a number holds */
+    SEED_BITS = 52, /* what a numeric option can hold */
     TERMS_TEXT = 4096 + 8 * PATH_MAX,
-    LOG_TEXT = 4096, /* of the log: its first line, or what a market that failed has said */
+    LOG_TEXT = 4096, /* bytes read from the log: its first line, or the messages of a market that failed */
 };
 
 int64_t embedded_notice(double speed) {
@@ -114,14 +114,14 @@ char **embedded_environment(const char *folder) {
 
 /* ---- The terms of a market ---- */
 
-/* Returns the options that a configuration determines, a line each, from malloc. */
+/* Returns the options that the configuration determines, one per line, from malloc. */
 static char *describe_terms(const struct embedded *cloud) {
     struct embedded terms = *cloud;
     struct arguments arguments = {0};
     char *text = NULL;
     size_t size = 0;
     terms.start = cloud->first;
-    terms.seed = 0; /* drawn */
+    terms.seed = 0; /* random, so not part of the terms */
     embedded_arguments(&arguments, &terms, cloud->folder);
     FILE *stream = open_memstream(&text, &size);
     for (size_t a = 1; stream != NULL && a < arguments.count; a++) {
@@ -149,7 +149,7 @@ static int write_terms(const struct embedded *cloud, struct error *error) {
     return code;
 }
 
-/* Returns the first line of `terms` that `others` does not have, without its end; NULL: none. */
+/* Returns the first line of `terms` that is not in `others`, without its line end; NULL: none. */
 static char *find_line_apart(const char *terms, const char *others) {
     for (const char *line = terms; *line != '\0'; line += strcspn(line, "\n") + 1) {
         size_t length = strcspn(line, "\n") + 1;
@@ -164,7 +164,7 @@ static char *find_line_apart(const char *terms, const char *others) {
     return NULL;
 }
 
-/* Compares this configuration with that of a market which runs. */
+/* Compares this configuration with that of the running market. */
 static int check_terms(const struct embedded *cloud, struct error *error) {
     char path[PATH_MAX];
     char running[TERMS_TEXT] = "";
@@ -215,7 +215,7 @@ static bool find_url(const char *text, char url[EMBEDDED_URL_TEXT]) {
     return true;
 }
 
-/* The market that was just started has ended: its last line says why. */
+/* Returns the failure of a market that ended right after its start, with the last line of its log. */
 static int start_failure(const struct process *process, const struct embedded *cloud, char text[LOG_TEXT],
                          struct error *error) {
     char end[PROCESS_END_TEXT];
@@ -230,7 +230,7 @@ static int start_failure(const struct process *process, const struct embedded *c
                      cloud->folder, end, line != NULL ? line + 1 : text);
 }
 
-/* `process`: what was started, zeroed if it was found. */
+/* `process` is the started process; zeroed if the market was already running. */
 static int wait_for_url(int log, struct process *process, const struct embedded *cloud, int signals,
                         char url[EMBEDDED_URL_TEXT], struct error *error) {
     char text[LOG_TEXT];
@@ -253,14 +253,15 @@ static int wait_for_url(int log, struct process *process, const struct embedded 
             return error_set(error, AML_ESTOP, "stopped by a signal while the market in %.200s began", cloud->folder);
         }
     }
-    process_signal(process, SIGKILL); /* nobody would ever find it; does nothing to a market that was found */
+    /* no other program would find it; has no effect on a market that was already running */
+    process_signal(process, SIGKILL);
     return error_set(error, AML_EFAIL,
                      "the market in %.200s does not say its address within %d s: see spotmarket.log there, and end its "
                      "process",
                      cloud->folder, START_MS / 1000);
 }
 
-/* `lock`: of the folder; the market inherits it. */
+/* `lock` is the folder's lock, which the market inherits. */
 static int start_market(int log, int lock, const struct embedded *cloud, struct process *process, struct error *error) {
     struct embedded started = *cloud;
     struct arguments arguments = {0};
@@ -269,7 +270,7 @@ static int start_market(int log, int lock, const struct embedded *cloud, struct 
     if (process_find("spotmarket", program, NULL) != 0) {
         return error_set(error, AML_EINPUT, "provider local: no program spotmarket beside bidbrain or in $PATH");
     }
-    /* Ids are drawn: those of an earlier market in this folder must not come again. */
+    /* Ids are random: those of an earlier market in this folder must not come again. */
     if (ftruncate(log, 0) != 0 || getrandom(&started.seed, sizeof started.seed, 0) != sizeof started.seed) {
         return error_set(error, AML_EFAIL, "the market in %.200s: %s", cloud->folder, strerror(errno));
     }
@@ -280,7 +281,7 @@ static int start_market(int log, int lock, const struct embedded *cloud, struct 
     setting.output_fd = log;
     setting.inherited_fd = lock;
     setting.detached = true;
-    char **environment = embedded_environment(cloud->folder); /* no machine gets the keys of a real account */
+    char **environment = embedded_environment(cloud->folder); /* machines must not get the keys of a real account */
     setting.environment = environment;
     code = code != 0 ? code : process_start(process, program, &arguments, setting, error);
     for (char **variable = environment; *variable != NULL; variable++) {
@@ -306,7 +307,7 @@ static int open_log(const char *folder, bool runs, struct error *error) {
     return log;
 }
 
-/* With the lock of the folder; -1: a market runs, which has it. */
+/* `lock` is the folder's lock; -1: a running market holds it. */
 static int open_market(const struct embedded *cloud, int lock, int signals, char url[EMBEDDED_URL_TEXT],
                        struct error *error) {
     struct process process = {0};

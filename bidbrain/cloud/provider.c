@@ -1,4 +1,4 @@
-/* See provider.h: copies of the options. */
+/* See provider.h. Copies options. */
 #include "bidbrain/cloud/provider.h"
 
 #include "agileml/base/memory.h"
@@ -24,7 +24,7 @@ static void options_list_free(const char *const *list) {
     free((void *)(uintptr_t)list);
 }
 
-/* The texts of a copy; each is in malloc's memory. */
+/* Calls `each` for each text of a copy; the texts are from malloc. */
 static void options_texts(struct provider_options *options, void (*each)(const char **text)) {
     const char **const texts[] = {&options->job,        &options->user_data,        &options->app,
                                   &options->binary,     &options->controller,       &options->key,

@@ -12,8 +12,8 @@
 
 enum { USER_DATA_NAME_MAX = 32 };
 
-/* Whatever fails, the machine shuts down at the end: an idle machine costs as much as a working one. Machines of
- * spotmarket call PROTEUS_SHUTDOWN instead. Only the node's own output goes to the console. */
+/* The machine shuts down at the end in any case: an idle machine costs as much as a working one. Machines of spotmarket
+ * call PROTEUS_SHUTDOWN instead. Only the node's own output goes to the console. */
 const char USER_DATA_TEMPLATE[] =
     "#!/bin/bash\n"
     "# Starts a node of a Proteus job on this machine, and shuts the machine down when the node has ended.\n"
@@ -118,7 +118,7 @@ static void user_data_add(struct user_data_text *text, const char *from, size_t 
     text->size += size;
 }
 
-/* Appends one word for a shell: in single quotes, with '\'' for each single quote in it. */
+/* Appends one word for a shell: in single quotes, with each single quote in it as '\''. */
 static void user_data_quote(struct user_data_text *text, const char *word) {
     user_data_add(text, "'", 1);
     for (; *word != '\0'; word++) {
@@ -141,7 +141,7 @@ static void user_data_arguments(struct user_data_text *text, const char *const *
 /* ---- Values ---- */
 
 /* Writes the text of a node's token for the machines of this launch, without its last newline; "" if the job has no
- * key. The same launch gets the same token each time: EC2 refuses a launch that is repeated with other user data. */
+ * key. The token is the same each time, since EC2 rejects a retry with other user data. */
 static int user_data_key(const char *path, const struct provider_launch *launch, char text[NET_TOKEN_FILE_MAX],
                          struct error *error) {
     struct net_key key;
@@ -182,7 +182,7 @@ struct user_data_values {
     char group[WIRE_NAME_MAX];
 };
 
-/* False: no such name. */
+/* Returns false if there is no such name. */
 static bool user_data_value(struct user_data_text *text, const struct user_data_values *values, const char *name) {
     const struct {
         const char *name, *value;
@@ -213,8 +213,8 @@ static bool user_data_value(struct user_data_text *text, const struct user_data_
 
 /* ---- Rendering ---- */
 
-/* Returns the length of "${name}" at `at`, and copies its name; 0 for something else, such as a shell's
- * "${NAME:-word}". A name that is too long is cut. */
+/* Returns the length of "${name}" at `at`, and copies its name. Returns 0 for other text, such as a shell's
+ * "${NAME:-word}". A long name is cut. */
 static size_t user_data_name(const char *at, char name[USER_DATA_NAME_MAX]) {
     size_t length = strspn(at + 2, "abcdefghijklmnopqrstuvwxyz_");
     if (strncmp(at, "${", 2) != 0 || length == 0 || at[2 + length] != '}') {

@@ -1,4 +1,4 @@
-/* See config.h. One table per object: a key, what it may be, and where it goes. */
+/* See config.h. Each object has a table of its keys: the key, its kind of value, and where the value goes. */
 #include "bidbrain/daemon/config.h"
 
 #include "agileml/base/instant.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    COOLDOWN_BY_MODEL = -1 /* none was given */
+    COOLDOWN_BY_MODEL = -1 /* no value was given */
 };
 
 enum config_kind {
@@ -24,9 +24,9 @@ enum config_kind {
     CONFIG_INTEGER,
     CONFIG_REAL,
     CONFIG_BOOL,
-    CONFIG_LIST,   /* of strings */
+    CONFIG_LIST,   /* a list of strings */
     CONFIG_CHOICE, /* one of `choices`, its index into an int */
-    CONFIG_OTHER   /* by `read` */
+    CONFIG_OTHER   /* read by `read` */
 };
 
 struct reading;
@@ -35,7 +35,7 @@ struct config_key {
     const char *name;
     enum config_kind kind;
     void *target;
-    double minimum, maximum;
+    double least, most;
     const char *const *choices; /* NULL at the end */
     int (*read)(struct reading *reading, const char *path, const json_t *value);
     bool needed;
@@ -57,7 +57,7 @@ static bool text_is_plain(const char *text) {
     return true;
 }
 
-/* A string without control characters; not empty. */
+/* Reads a string that has no control characters and is not empty. */
 static int read_text(const struct reading *reading, const char *path, const json_t *value, const char **text) {
     const char *string = json_string_value(value);
     if (string == NULL || string[0] == '\0' || strlen(string) != json_string_length(value) || !text_is_plain(string)) {
@@ -80,7 +80,7 @@ static int read_path(struct reading *reading, const char *path, const json_t *va
     char *full = memory_zeroed(folder + strlen(text) + 1, 1);
     memcpy(full, reading->findings->file, folder);
     strcpy(full + folder, text);
-    config->paths[config->path_count++] = full;
+    config->memory.paths[config->memory.path_count++] = full;
     *target = full;
     return 0;
 }
@@ -92,7 +92,7 @@ static int read_list(struct reading *reading, const char *path, const json_t *va
         return findings_error(reading->findings, path, "expected a list of at most %d strings", CONFIG_LIST_MAX);
     }
     const char **list = memory_zeroed(count + 1, sizeof *list);
-    config->lists[config->list_count++] = list;
+    config->memory.lists[config->memory.list_count++] = list;
     int code = 0;
     for (size_t i = 0; i < count; i++) {
         char entry[128];
@@ -107,10 +107,9 @@ static int read_number(const struct reading *reading, const char *path, const js
                        const struct config_key *key) {
     bool whole = key->kind == CONFIG_INTEGER;
     double number = json_number_value(value);
-    if (!(whole ? json_is_integer(value) : json_is_number(value)) ||
-        !(number >= key->minimum && number <= key->maximum)) {
+    if (!(whole ? json_is_integer(value) : json_is_number(value)) || !(number >= key->least && number <= key->most)) {
         return findings_error(reading->findings, path, "expected a%s number from %.10g to %.10g", whole ? " whole" : "",
-                              key->minimum, key->maximum);
+                              key->least, key->most);
     }
     if (whole) {
         *(int64_t *)key->target = json_integer_value(value);
@@ -181,7 +180,7 @@ static int unknown_key(const struct reading *reading, const struct config_key *k
                         : findings_error(reading->findings, path, "unknown key");
 }
 
-/* Goes on after a mistake, so that all mistakes are found. */
+/* Goes on after a mistake, to find all mistakes. */
 static int read_object(struct reading *reading, const char *prefix, const json_t *object,
                        const struct config_key *keys) {
     const char *name;
@@ -210,32 +209,31 @@ static int read_object(struct reading *reading, const char *prefix, const json_t
 }
 
 static int read_clock(struct reading *reading, const char *path, const json_t *value) {
-    struct config *config = reading->config;
+    struct config_clock *clock = &reading->config->clock;
     const char *start = NULL;
     const struct config_key keys[] = {
         {.name = "start", .kind = CONFIG_STRING, .target = &start, .needed = true},
-        {.name = "speed", .kind = CONFIG_REAL, .target = &config->clock_speed, .minimum = 1e-3, .maximum = 1e5},
+        {.name = "speed", .kind = CONFIG_REAL, .target = &clock->speed, .least = 1e-3, .most = 1e5},
         {0},
     };
     if (json_is_string(value)) {
-        int code = read_text(reading, path, value, &config->clock_url);
-        bool url = code == 0 &&
-                   (strncmp(config->clock_url, "http://", 7) == 0 || strncmp(config->clock_url, "https://", 8) == 0);
+        int code = read_text(reading, path, value, &clock->url);
+        bool url = code == 0 && (strncmp(clock->url, "http://", 7) == 0 || strncmp(clock->url, "https://", 8) == 0);
         return code != 0 || url ? code : findings_error(reading->findings, path, "expected http://... or https://...");
     }
     int code = read_object(reading, path, value, keys);
-    if (code == 0 && !instant_parse(start, &config->clock_start)) {
+    if (code == 0 && !instant_parse(start, &clock->start)) {
         code = findings_error(reading->findings, "clock.start", "expected a time such as 2016-03-01T00:00:00Z");
     }
     return code;
 }
 
 static int read_markets(struct reading *reading, const char *path, const json_t *value) {
-    struct config *config = reading->config;
+    struct config_markets *markets = &reading->config->markets;
     const struct config_key keys[] = {
-        {.name = "types", .kind = CONFIG_LIST, .target = &config->types},
-        {.name = "zones", .kind = CONFIG_LIST, .target = &config->zones},
-        {.name = "product", .kind = CONFIG_STRING, .target = &config->product},
+        {.name = "types", .kind = CONFIG_LIST, .target = &markets->types},
+        {.name = "zones", .kind = CONFIG_LIST, .target = &markets->zones},
+        {.name = "product", .kind = CONFIG_STRING, .target = &markets->product},
         {0},
     };
     return read_object(reading, path, value, keys);
@@ -254,73 +252,66 @@ static int read_subnets(struct reading *reading, const char *path, const json_t 
         key_path(path, zone, entry);
         code |= read_text(reading, entry, id, &text);
     }
-    reading->config->subnets = value;
+    reading->config->launch.subnets = value;
     return code;
 }
 
 static const char *const CALLS[] = {"run-instances", "request-spot-instances", "create-fleet", NULL};
 
 static int read_launch(struct reading *reading, const char *path, const json_t *value) {
-    struct config *config = reading->config;
-    int call = (int)config->call;
+    struct config_launch *launch = &reading->config->launch;
+    int call = (int)launch->call;
     const struct config_key keys[] = {
         {.name = "call", .kind = CONFIG_CHOICE, .target = &call, .choices = CALLS},
-        {.name = "image", .kind = CONFIG_STRING, .target = &config->image},
+        {.name = "image", .kind = CONFIG_STRING, .target = &launch->image},
         {.name = "subnets", .kind = CONFIG_OTHER, .read = read_subnets},
-        {.name = "security_groups", .kind = CONFIG_LIST, .target = &config->security_groups},
-        {.name = "key_name", .kind = CONFIG_STRING, .target = &config->key_name},
-        {.name = "instance_profile", .kind = CONFIG_STRING, .target = &config->instance_profile},
-        {.name = "launch_template", .kind = CONFIG_STRING, .target = &config->launch_template},
-        {.name = "user_data", .kind = CONFIG_PATH, .target = &config->user_data},
+        {.name = "security_groups", .kind = CONFIG_LIST, .target = &launch->security_groups},
+        {.name = "key_name", .kind = CONFIG_STRING, .target = &launch->key_name},
+        {.name = "instance_profile", .kind = CONFIG_STRING, .target = &launch->instance_profile},
+        {.name = "launch_template", .kind = CONFIG_STRING, .target = &launch->launch_template},
+        {.name = "user_data", .kind = CONFIG_PATH, .target = &launch->user_data},
         {0},
     };
     int code = read_object(reading, path, value, keys);
-    config->call = (enum provider_call)call;
+    launch->call = (enum provider_call)call;
     return code;
 }
 
 static int read_node(struct reading *reading, const char *path, const json_t *value) {
-    struct config *config = reading->config;
+    struct config_node *node = &reading->config->node;
     const struct config_key keys[] = {
-        {.name = "app", .kind = CONFIG_STRING, .target = &config->app, .needed = true},
-        {.name = "binary", .kind = CONFIG_STRING, .target = &config->binary, .needed = true},
-        {.name = "arguments", .kind = CONFIG_LIST, .target = &config->arguments},
-        {.name = "threads", .kind = CONFIG_INTEGER, .target = &config->threads, .maximum = 4096},
+        {.name = "app", .kind = CONFIG_STRING, .target = &node->app, .needed = true},
+        {.name = "binary", .kind = CONFIG_STRING, .target = &node->binary, .needed = true},
+        {.name = "arguments", .kind = CONFIG_LIST, .target = &node->arguments},
+        {.name = "threads", .kind = CONFIG_INTEGER, .target = &node->threads, .most = 4096},
         {0},
     };
     return read_object(reading, path, value, keys);
 }
 
 static int read_on_demand(struct reading *reading, const char *path, const json_t *value) {
-    struct config *config = reading->config;
+    struct config_reliable *reliable = &reading->config->reliable;
     const struct config_key keys[] = {
-        {.name = "type", .kind = CONFIG_STRING, .target = &config->reliable_type, .needed = true},
-        {.name = "zone", .kind = CONFIG_STRING, .target = &config->reliable_zone},
-        {.name = "count", .kind = CONFIG_INTEGER, .target = &config->reliable, .maximum = PROVIDER_COUNT_MAX},
+        {.name = "type", .kind = CONFIG_STRING, .target = &reliable->type, .needed = true},
+        {.name = "zone", .kind = CONFIG_STRING, .target = &reliable->zone},
+        {.name = "count", .kind = CONFIG_INTEGER, .target = &reliable->count, .most = PROVIDER_COUNT_MAX},
         {0},
     };
     return read_object(reading, path, value, keys);
 }
 
 static int read_application(struct reading *reading, const char *path, const json_t *value) {
-    struct config *config = reading->config;
+    struct config_application *app = &reading->config->application;
     const struct config_key keys[] = {
-        {.name = "work_vcpu_hours", .kind = CONFIG_REAL, .target = &config->work_vcpu_hours, .maximum = 1e12},
-        {.name = "phi", .kind = CONFIG_REAL, .target = &config->phi, .minimum = 1e-3, .maximum = 1},
-        {.name = "sigma_seconds", .kind = CONFIG_REAL, .target = &config->sigma_seconds, .maximum = 1e5},
-        {.name = "lambda_seconds", .kind = CONFIG_REAL, .target = &config->lambda_seconds, .maximum = 1e5},
-        {.name = "checkpoint_seconds", .kind = CONFIG_REAL, .target = &config->checkpoint_seconds, .maximum = 1e7},
-        {.name = "measure", .kind = CONFIG_BOOL, .target = &config->measure},
-        {.name = "measure_speeds", .kind = CONFIG_BOOL, .target = &config->measure_speeds},
-        {.name = "probe_types",
-         .kind = CONFIG_INTEGER,
-         .target = &config->probe_types,
-         .maximum = PORTFOLIO_PROBES_MAX},
-        {.name = "speed_seconds",
-         .kind = CONFIG_REAL,
-         .target = &config->speed_seconds,
-         .minimum = 1,
-         .maximum = 86400},
+        {.name = "work_vcpu_hours", .kind = CONFIG_REAL, .target = &app->work_vcpu_hours, .most = 1e12},
+        {.name = "phi", .kind = CONFIG_REAL, .target = &app->phi, .least = 1e-3, .most = 1},
+        {.name = "sigma_seconds", .kind = CONFIG_REAL, .target = &app->sigma_seconds, .most = 1e5},
+        {.name = "lambda_seconds", .kind = CONFIG_REAL, .target = &app->lambda_seconds, .most = 1e5},
+        {.name = "checkpoint_seconds", .kind = CONFIG_REAL, .target = &app->checkpoint_seconds, .most = 1e7},
+        {.name = "measure", .kind = CONFIG_BOOL, .target = &app->measure},
+        {.name = "measure_speeds", .kind = CONFIG_BOOL, .target = &app->measure_speeds},
+        {.name = "probe_types", .kind = CONFIG_INTEGER, .target = &app->probe_types, .most = PORTFOLIO_PROBES_MAX},
+        {.name = "speed_seconds", .kind = CONFIG_REAL, .target = &app->speed_seconds, .least = 1, .most = 86400},
         {0},
     };
     return read_object(reading, path, value, keys);
@@ -329,30 +320,31 @@ static int read_application(struct reading *reading, const char *path, const jso
 static int read_deadline(struct reading *reading, const char *path, const json_t *value) {
     const char *text = NULL;
     int code = read_text(reading, path, value, &text);
-    if (code == 0 && !instant_parse(text, &reading->config->deadline)) {
+    if (code == 0 && !instant_parse(text, &reading->config->limits.deadline)) {
         code = findings_error(reading->findings, path, "expected a time such as 2026-03-01T18:00:00Z");
     }
     return code;
 }
 
 static int read_limits(struct reading *reading, const char *path, const json_t *value) {
-    struct config *c = reading->config;
+    struct config_limits *limits = &reading->config->limits;
+    struct config_markets *markets = &reading->config->markets;
     const struct config_key keys[] = {
         {.name = "most_vcpus",
          .kind = CONFIG_REAL,
-         .target = &c->most_vcpus,
-         .minimum = 1,
-         .maximum = 1e9,
+         .target = &limits->most_vcpus,
+         .least = 1,
+         .most = 1e9,
          .needed = true},
-        {.name = "most_machines", .kind = CONFIG_INTEGER, .target = &c->most_machines, .minimum = 1, .maximum = 1e5},
-        {.name = "least_markets", .kind = CONFIG_INTEGER, .target = &c->least_markets, .minimum = 1, .maximum = 1000},
-        {.name = "most_dollars_per_hour", .kind = CONFIG_REAL, .target = &c->most_dollars_per_hour, .maximum = 1e9},
-        {.name = "budget_dollars", .kind = CONFIG_REAL, .target = &c->budget_dollars, .maximum = 1e9},
-        {.name = "cooldown_seconds", .kind = CONFIG_INTEGER, .target = &c->cooldown_seconds, .maximum = 1e6},
+        {.name = "most_machines", .kind = CONFIG_INTEGER, .target = &limits->most_machines, .least = 1, .most = 1e5},
+        {.name = "least_markets", .kind = CONFIG_INTEGER, .target = &limits->least_markets, .least = 1, .most = 1000},
+        {.name = "most_dollars_per_hour", .kind = CONFIG_REAL, .target = &limits->most_dollars_per_hour, .most = 1e9},
+        {.name = "budget_dollars", .kind = CONFIG_REAL, .target = &limits->budget_dollars, .most = 1e9},
+        {.name = "cooldown_seconds", .kind = CONFIG_INTEGER, .target = &limits->cooldown_seconds, .most = 1e6},
         {.name = "deadline", .kind = CONFIG_OTHER, .read = read_deadline},
-        {.name = "hour_worth_dollars", .kind = CONFIG_REAL, .target = &c->hour_worth, .maximum = 1e9},
-        {.name = "vcpus_min", .kind = CONFIG_INTEGER, .target = &c->vcpus_min, .minimum = 1, .maximum = 1000},
-        {.name = "memory_min", .kind = CONFIG_REAL, .target = &c->memory_min, .maximum = 1e5},
+        {.name = "hour_worth_dollars", .kind = CONFIG_REAL, .target = &limits->hour_worth, .most = 1e9},
+        {.name = "vcpus_min", .kind = CONFIG_INTEGER, .target = &markets->vcpus_min, .least = 1, .most = 1000},
+        {.name = "memory_min", .kind = CONFIG_REAL, .target = &markets->memory_min, .most = 1e5},
         {0},
     };
     return read_object(reading, path, value, keys);
@@ -366,6 +358,7 @@ static int read_root(struct reading *reading) {
     struct config *c = reading->config;
     int provider = 0;
     int model = c->rules == RULES[1];
+    struct config_periods *periods = &c->periods;
     const struct config_key keys[] = {
         {.name = "job", .kind = CONFIG_STRING, .target = &c->job, .needed = true},
         {.name = "provider", .kind = CONFIG_CHOICE, .target = &provider, .choices = PROVIDERS, .needed = true},
@@ -389,16 +382,16 @@ static int read_root(struct reading *reading) {
         {.name = "limits", .kind = CONFIG_OTHER, .read = read_limits, .needed = true},
         {.name = "decision_seconds",
          .kind = CONFIG_INTEGER,
-         .target = &c->decision_seconds,
-         .minimum = 1,
-         .maximum = HOUR / 2},
-        {.name = "list_seconds", .kind = CONFIG_INTEGER, .target = &c->list_seconds, .minimum = 1, .maximum = HOUR},
-        {.name = "price_seconds", .kind = CONFIG_INTEGER, .target = &c->price_seconds, .minimum = 1, .maximum = HOUR},
-        {.name = "notice_seconds", .kind = CONFIG_INTEGER, .target = &c->notice_seconds, .maximum = HOUR / 2},
+         .target = &periods->decision_seconds,
+         .least = 1,
+         .most = HOUR / 2},
+        {.name = "list_seconds", .kind = CONFIG_INTEGER, .target = &periods->list_seconds, .least = 1, .most = HOUR},
+        {.name = "price_seconds", .kind = CONFIG_INTEGER, .target = &periods->price_seconds, .least = 1, .most = HOUR},
+        {.name = "notice_seconds", .kind = CONFIG_INTEGER, .target = &periods->notice_seconds, .most = HOUR / 2},
         {.name = "on_demand_fallback", .kind = CONFIG_BOOL, .target = &c->on_demand_fallback},
         {0},
     };
-    int code = read_object(reading, "", c->root, keys);
+    int code = read_object(reading, "", c->memory.root, keys);
     c->provider = (enum config_provider)provider;
     c->rules = RULES[model];
     return code;
@@ -409,36 +402,31 @@ static int read_root(struct reading *reading) {
 static const char *const NONE[] = {NULL};
 
 static void set_defaults(struct config *config) {
-    *config = (struct config){.rules = &MARKET_EC2,
-                              .clock_speed = 1,
-                              .interruptions = "none",
-                              .product = MARKET_PRODUCT,
-                              .types = (const char **)NONE,
-                              .zones = (const char **)NONE,
-                              .arguments = (const char **)NONE,
-                              .security_groups = (const char **)NONE,
-                              .reliable = 1,
-                              .phi = 1,
-                              .sigma_seconds = 30,
-                              .lambda_seconds = 60,
-                              .measure = true,
-                              .measure_speeds = true,
-                              .probe_types = PORTFOLIO_PROBES_DEFAULT,
-                              .speed_seconds = 60,
-                              .most_dollars_per_hour = INFINITY,
-                              .budget_dollars = INFINITY,
-                              .most_machines = 1000,
-                              .least_markets = 1,
-                              .cooldown_seconds = COOLDOWN_BY_MODEL,
-                              .vcpus_min = 2,
-                              .memory_min = 3,
-                              .decision_seconds = 120,
-                              .list_seconds = 15,
-                              .price_seconds = 60,
-                              .notice_seconds = 120};
+    const char **none = (const char **)NONE;
+    *config = (struct config){
+        .rules = &MARKET_EC2,
+        .interruptions = "none",
+        .clock = {.speed = 1},
+        .markets = {.types = none, .zones = none, .product = MARKET_PRODUCT, .vcpus_min = 2, .memory_min = 3},
+        .launch = {.security_groups = none},
+        .node = {.arguments = none},
+        .reliable = {.count = 1},
+        .application = {.phi = 1,
+                        .sigma_seconds = 30,
+                        .lambda_seconds = 60,
+                        .measure = true,
+                        .measure_speeds = true,
+                        .probe_types = PORTFOLIO_PROBES_DEFAULT,
+                        .speed_seconds = 60},
+        .limits = {.most_dollars_per_hour = INFINITY,
+                   .budget_dollars = INFINITY,
+                   .most_machines = 1000,
+                   .least_markets = 1,
+                   .cooldown_seconds = COOLDOWN_BY_MODEL},
+        .periods = {.decision_seconds = 120, .list_seconds = 15, .price_seconds = 60, .notice_seconds = 120}};
 }
 
-/* Fills in what is not given, from what is. */
+/* Fills in missing values from the given ones. */
 static int derive_defaults(struct reading *reading) {
     struct config *config = reading->config;
     const struct {
@@ -446,8 +434,9 @@ static int derive_defaults(struct reading *reading) {
         const char *key, *name;
     } paths[] = {{&config->state, "state", "bidbrain.db"}, {&config->folder, "folder", "machines"}};
     int code = 0;
-    if (config->cooldown_seconds == COOLDOWN_BY_MODEL) { /* in 2016's markets the price shows when a spike is over */
-        config->cooldown_seconds = config->rules->cooldown_seconds;
+    if (config->limits.cooldown_seconds ==
+        COOLDOWN_BY_MODEL) { /* in 2016's markets the price shows the end of a spike */
+        config->limits.cooldown_seconds = config->rules->cooldown_seconds;
     }
     for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
         if (*paths[p].target == NULL) {
@@ -456,20 +445,20 @@ static int derive_defaults(struct reading *reading) {
             json_decref(name);
         }
     }
-    config->measure_speeds = config->measure_speeds && config->measure;
-    if (config->reliable_zone == NULL) {
-        config->reliable_zone = config->zones[0];
+    config->application.measure_speeds = config->application.measure_speeds && config->application.measure;
+    if (config->reliable.zone == NULL) {
+        config->reliable.zone = config->markets.zones[0];
     }
     return code;
 }
 
-/* Reads the keys and their values. Returns 0, or AML_EINPUT: then what they mean together can't be judged. */
+/* Reads the keys and their values. Returns 0, or AML_EINPUT if their meaning together can't be judged. */
 static int read_text_of_file(struct config *config, const char *text, size_t size, struct findings *findings) {
     json_error_t wrong;
     struct reading reading = {config, findings};
     set_defaults(config);
-    config->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &wrong);
-    if (config->root == NULL) {
+    config->memory.root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &wrong);
+    if (config->memory.root == NULL) {
         char line[ERROR_TEXT_MAX];
         snprintf(line, sizeof line, "%.200s:%d: %.200s", findings->file, wrong.line > 0 ? wrong.line : 1, wrong.text);
         return findings_error_text(findings, line);
@@ -513,27 +502,13 @@ int config_read(struct config *config, struct findings *findings) {
 }
 
 void config_close(struct config *config) {
-    for (size_t p = 0; p < config->path_count; p++) {
-        free(config->paths[p]);
+    for (size_t p = 0; p < config->memory.path_count; p++) {
+        free(config->memory.paths[p]);
     }
-    for (size_t l = 0; l < config->list_count; l++) {
-        free(config->lists[l]);
+    for (size_t l = 0; l < config->memory.list_count; l++) {
+        free(config->memory.lists[l]);
     }
     catalog_close(&config->known);
-    json_decref(config->root);
+    json_decref(config->memory.root);
     *config = (struct config){0};
-}
-
-const char *config_subnet(const void *context, const char *zone) {
-    const struct config *config = context;
-    return json_string_value(json_object_get(config->subnets, zone));
-}
-
-void config_region(const struct config *config, char region[MARKET_TEXT_MAX]) {
-    region[0] = '\0';
-    if (config->region != NULL) {
-        snprintf(region, MARKET_TEXT_MAX, "%s", config->region);
-    } else if (config->reliable_zone != NULL) {
-        market_region(config->reliable_zone, region);
-    }
 }

@@ -1,5 +1,5 @@
-/* Checks what config.c's tables of keys can't express: whether the values fit each other, and the files that they name.
- * */
+/* Checks what config.c's tables of keys can't express: whether the values fit each other, and the files that they
+ * name. */
 #include "agileml/base/options.h"
 #include "agileml/cloud/service_endpoint.h"
 #include "agileml/net/endpoint.h"
@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,12 +24,12 @@ static bool is_of_nodes(const char *argument, const char *name) {
            (argument[2 + length] == '\0' || argument[2 + length] == '=');
 }
 
-static void check_arguments(const struct config *config, struct findings *findings) {
+static void check_arguments(const struct config_node *node, struct findings *findings) {
     static const char *const of_nodes[] = {"controller", "tier",    "name",     "group",
                                            "key",        "threads", "insecure", "supervised"};
-    for (size_t a = 0; config->arguments[a] != NULL; a++) {
+    for (size_t a = 0; node->arguments[a] != NULL; a++) {
         for (size_t n = 0; n < sizeof of_nodes / sizeof *of_nodes; n++) {
-            if (is_of_nodes(config->arguments[a], of_nodes[n])) {
+            if (is_of_nodes(node->arguments[a], of_nodes[n])) {
                 findings_error(findings, "node.arguments", "--%s is bidbrain's to give, for each node", of_nodes[n]);
             }
         }
@@ -41,11 +40,11 @@ static void check_lengths(const struct config *config, struct findings *findings
     const struct {
         const char *key;
         const char *const *texts;
-    } lists[] = {{"markets.types", config->types},
-                 {"markets.zones", config->zones},
-                 {"on_demand.type", (const char *const[]){config->reliable_type, NULL}},
-                 {"on_demand.zone", (const char *const[]){config->reliable_zone, NULL}},
-                 {"markets.product", (const char *const[]){config->product, NULL}},
+    } lists[] = {{"markets.types", config->markets.types},
+                 {"markets.zones", config->markets.zones},
+                 {"on_demand.type", (const char *const[]){config->reliable.type, NULL}},
+                 {"on_demand.zone", (const char *const[]){config->reliable.zone, NULL}},
+                 {"markets.product", (const char *const[]){config->markets.product, NULL}},
                  {"region", (const char *const[]){config->region, NULL}}};
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
         for (size_t i = 0; lists[l].texts[i] != NULL; i++) {
@@ -63,11 +62,25 @@ static void check_names(const struct config *config, struct findings *findings) 
         findings_error(findings, "job", "expected at most %d letters, digits, points, dashes, underscores",
                        CONFIG_JOB_MAX);
     }
-    check_arguments(config, findings);
+    check_arguments(&config->node, findings);
     check_lengths(config, findings);
 }
 
 /* ---- Places ---- */
+
+const char *config_subnet(const void *context, const char *zone) {
+    const struct config *config = context;
+    return json_string_value(json_object_get(config->launch.subnets, zone));
+}
+
+void config_region(const struct config *config, char region[MARKET_TEXT_MAX]) {
+    region[0] = '\0';
+    if (config->region != NULL) {
+        snprintf(region, MARKET_TEXT_MAX, "%s", config->region);
+    } else if (config->reliable.zone != NULL) {
+        market_region(config->reliable.zone, region);
+    }
+}
 
 static bool is_zone_of(const char *zone, const char *region) {
     size_t length = strlen(region);
@@ -81,16 +94,16 @@ static void check_zone(const char *zone, const char *region, const char *where, 
     }
 }
 
-/* Whether "region" can be the region of the zones: a zone is in it, or has a name that shows no region. */
+/* Whether the zones may be in "region": a zone's name shows this region, or none. */
 static bool region_agrees(const struct config *config) {
     char region[MARKET_TEXT_MAX];
-    bool any = config->reliable_zone == NULL;
-    for (size_t z = 0; config->zones[z] != NULL && !any; z++) {
-        market_region(config->zones[z], region);
+    bool any = config->reliable.zone == NULL;
+    for (size_t z = 0; config->markets.zones[z] != NULL && !any; z++) {
+        market_region(config->markets.zones[z], region);
         any = config->region == NULL || strcmp(region, config->region) == 0;
     }
     if (!any) {
-        market_region(config->reliable_zone, region);
+        market_region(config->reliable.zone, region);
         any = config->region == NULL || strcmp(region, config->region) == 0;
     }
     return any;
@@ -100,15 +113,15 @@ static void check_subnets(const struct config *config, const char *region, struc
     char where[CHECK_WHERE_MAX];
     const char *zone;
     json_t *id;
-    json_object_foreach((json_t *)config->subnets, zone, id) {
+    json_object_foreach((json_t *)config->launch.subnets, zone, id) {
         snprintf(where, sizeof where, "launch.subnets.%.60s", zone);
         check_zone(zone, region, where, findings);
     }
-    for (size_t z = 0; config->zones[z] != NULL && config->subnets != NULL; z++) {
-        if (is_zone_of(config->zones[z], region) && config_subnet(config, config->zones[z]) == NULL) {
+    for (size_t z = 0; config->markets.zones[z] != NULL && config->launch.subnets != NULL; z++) {
+        if (is_zone_of(config->markets.zones[z], region) && config_subnet(config, config->markets.zones[z]) == NULL) {
             findings_warning(findings, "launch.subnets",
                              "none for %.60s of markets.zones: machines there start in the zone's default subnet",
-                             config->zones[z]);
+                             config->markets.zones[z]);
         }
     }
 }
@@ -118,17 +131,17 @@ static void check_zones(const struct config *config, struct findings *findings) 
     char where[CHECK_WHERE_MAX];
     config_region(config, region);
     if (!region_agrees(config)) {
-        market_region(config->reliable_zone, region);
+        market_region(config->reliable.zone, region);
         findings_error(findings, "region", "'%.60s', but the zones are of %.60s: expected the region of the zones",
                        config->region, region);
         return;
     }
-    for (size_t z = 0; config->zones[z] != NULL; z++) {
+    for (size_t z = 0; config->markets.zones[z] != NULL; z++) {
         snprintf(where, sizeof where, "markets.zones[%zu]", z);
-        check_zone(config->zones[z], region, where, findings);
+        check_zone(config->markets.zones[z], region, where, findings);
     }
-    if (config->reliable_zone != NULL && config->reliable_zone != config->zones[0]) {
-        check_zone(config->reliable_zone, region, "on_demand.zone", findings);
+    if (config->reliable.zone != NULL && config->reliable.zone != config->markets.zones[0]) {
+        check_zone(config->reliable.zone, region, "on_demand.zone", findings);
     }
     check_subnets(config, region, findings);
 }
@@ -138,15 +151,15 @@ static bool binary_is_remote(const char *binary) {
 }
 
 static void check_places(const struct config *config, struct findings *findings) {
-    if (config->reliable_zone == NULL && config->region == NULL) {
+    if (config->reliable.zone == NULL && config->region == NULL) {
         findings_error(findings, "region", "is missing, and no zone is given either");
         return;
     }
-    if (config->reliable > 0 && config->reliable_zone == NULL) {
+    if (config->reliable.count > 0 && config->reliable.zone == NULL) {
         findings_error(findings, "on_demand.zone", "is missing: expected the zone of the reliable machines");
     }
     check_zones(config, findings);
-    if (!binary_is_remote(config->binary) && config->binary[0] != '/') {
+    if (!binary_is_remote(config->node.binary) && config->node.binary[0] != '/') {
         findings_error(findings, "node.binary", "expected s3://..., https://... or an absolute path");
     }
     if (strncmp(config->controller, "tcp://", 6) != 0) {
@@ -163,16 +176,16 @@ static void check_id(const char *id, const char *prefix, const char *where, cons
     }
 }
 
-static void check_ids(const struct config *config, struct findings *findings) {
+static void check_ids(const struct config_launch *launch, struct findings *findings) {
     char where[CHECK_WHERE_MAX];
     const char *zone;
     json_t *id;
-    check_id(config->image, "ami-", "launch.image", "an image", findings);
-    for (size_t g = 0; config->security_groups[g] != NULL; g++) {
+    check_id(launch->image, "ami-", "launch.image", "an image", findings);
+    for (size_t g = 0; launch->security_groups[g] != NULL; g++) {
         snprintf(where, sizeof where, "launch.security_groups[%zu]", g);
-        check_id(config->security_groups[g], "sg-", where, "a security group", findings);
+        check_id(launch->security_groups[g], "sg-", where, "a security group", findings);
     }
-    json_object_foreach((json_t *)config->subnets, zone, id) {
+    json_object_foreach((json_t *)launch->subnets, zone, id) {
         snprintf(where, sizeof where, "launch.subnets.%.60s", zone);
         check_id(json_string_value(id), "subnet-", where, "a subnet", findings);
     }
@@ -181,37 +194,37 @@ static void check_ids(const struct config *config, struct findings *findings) {
 static void check_ec2(const struct config *config, struct findings *findings) {
     char host[CHECK_HOST_MAX];
     struct error error = {0};
-    bool by_fleet = config->call == PROVIDER_CREATE_FLEET;
-    if (config->clock_start != 0) {
+    bool by_fleet = config->launch.call == PROVIDER_CREATE_FLEET;
+    if (config->clock.start != 0) {
         findings_error(findings, "clock", "expected a URL: only provider local can be given a start and a speed");
     }
-    if (by_fleet && config->launch_template == NULL) {
+    if (by_fleet && config->launch.launch_template == NULL) {
         findings_error(findings, "launch.launch_template", "is missing: create-fleet needs one");
     }
-    if (config->image == NULL && (!by_fleet || config->reliable > 0)) {
+    if (config->launch.image == NULL && (!by_fleet || config->reliable.count > 0)) {
         findings_error(findings, "launch.image", "is missing: expected an image's id (ami-...)");
     }
-    if (config->types[0] == NULL) {
+    if (config->markets.types[0] == NULL) {
         findings_error(findings, "markets.types", "is missing: expected the instance types to choose from");
     }
     if (config->endpoint != NULL && service_endpoint_host(config->endpoint, host, sizeof host, false, &error) != 0) {
         findings_error(findings, "endpoint", "%.300s", error.text);
     }
-    check_ids(config, findings);
+    check_ids(&config->launch, findings);
 }
 
 static void check_local(const struct config *config, struct findings *findings) {
     if (config->prices == NULL) {
         findings_error(findings, "prices", "is missing: the prices that provider local offers");
     }
-    if (binary_is_remote(config->binary)) {
+    if (binary_is_remote(config->node.binary)) {
         findings_error(findings, "node.binary", "expected an absolute path: provider local fetches nothing");
     }
 }
 
-/* Warnings, as the operator may run reliable nodes. `markets`: 0: not known. */
+/* Only warns, as the operator may run reliable nodes. `markets`: 0: unknown. */
 static void check_groups(const struct config *config, size_t markets, struct findings *findings) {
-    if (config->reliable > 0) {
+    if (config->reliable.count > 0) {
         return;
     }
     if (markets == 1) {
@@ -219,29 +232,29 @@ static void check_groups(const struct config *config, size_t markets, struct fin
             findings, "markets",
             "only %.60s in %.60s, and on_demand.count 0: where no node is reliable, its price can take both "
             "copies of the job's state: expected 2 markets, of another type or zone",
-            config->types[0], config->zones[0]);
+            config->markets.types[0], config->markets.zones[0]);
     }
-    if (config->most_machines < POLICY_GROUPS_LEAST) {
+    if (config->limits.most_machines < POLICY_GROUPS_LEAST) {
         findings_warning(findings, "limits.most_machines",
                          "%" PRId64 ", and on_demand.count 0: where no node is reliable, one machine has the only copy "
                          "of the job's state: expected 2 or more",
-                         config->most_machines);
+                         config->limits.most_machines);
     }
 }
 
 static void check_limits(const struct config *config, struct findings *findings) {
     size_t types = 0;
     size_t zones = 0;
-    while (config->types[types] != NULL) {
+    while (config->markets.types[types] != NULL) {
         types++;
     }
-    while (config->zones[zones] != NULL) {
+    while (config->markets.zones[zones] != NULL) {
         zones++;
     }
-    if (types * zones > 0 && (uint64_t)config->least_markets > types * zones) {
+    if (types * zones > 0 && (uint64_t)config->limits.least_markets > types * zones) {
         findings_error(findings, "limits.least_markets",
                        "%" PRId64 ", but markets has %zu (%zu types in %zu zones): expected at most that",
-                       config->least_markets, types * zones, types, zones);
+                       config->limits.least_markets, types * zones, types, zones);
     }
     check_groups(config, types * zones, findings);
 }
@@ -270,7 +283,7 @@ static bool check_file(const char *file, const char *where, struct findings *fin
     return true;
 }
 
-/* Only the job's key can make the tokens that machines get. */
+/* Machines' tokens can be made only from the job's key. */
 static void check_key(const struct config *config, struct findings *findings) {
     struct net_key key;
     struct error error = {0};
@@ -291,7 +304,7 @@ static void check_controller(const struct config *config, struct findings *findi
     struct endpoint endpoint;
     struct error error = {0};
     if (strncmp(config->controller, "tcp://", 6) != 0) {
-        return; /* said before */
+        return; /* already reported */
     }
     if (endpoint_parse(&endpoint, config->controller, false, &error) != 0) {
         findings_error(findings, "controller", "%.200s", error.text);
@@ -335,7 +348,7 @@ static const struct catalog_price *find_type(const struct config *config, const 
     return known;
 }
 
-/* Whether the type can ever be bought; adds an error if not. */
+/* Whether the type can ever be bought. Adds an error if it can't. */
 static bool type_is_wanted(const struct config *config, const struct catalog_price *type, const char *where,
                            struct findings *findings) {
     double gib = type->memory_mib / 1024.0;
@@ -346,11 +359,11 @@ static bool type_is_wanted(const struct config *config, const struct catalog_pri
                        type->type);
         return false;
     }
-    if (type->vcpus < (uint64_t)config->vcpus_min || gib < config->memory_min) {
+    if (type->vcpus < (uint64_t)config->markets.vcpus_min || gib < config->markets.memory_min) {
         findings_error(findings, where,
                        "'%.60s' is never bought: it has %" PRIu32 " vCPUs and %g GiB, limits.vcpus_min is %" PRId64
                        " and limits.memory_min is %g",
-                       type->type, type->vcpus, gib, config->vcpus_min, config->memory_min);
+                       type->type, type->vcpus, gib, config->markets.vcpus_min, config->markets.memory_min);
         return false;
     }
     return true;
@@ -359,27 +372,27 @@ static bool type_is_wanted(const struct config *config, const struct catalog_pri
 static void check_types(const struct config *config, const char *region, struct findings *findings) {
     char where[CHECK_WHERE_MAX];
     const struct catalog_price *smallest = NULL;
-    for (size_t t = 0; config->types[t] != NULL; t++) {
+    for (size_t t = 0; config->markets.types[t] != NULL; t++) {
         snprintf(where, sizeof where, "markets.types[%zu]", t);
-        const struct catalog_price *type = find_type(config, config->types[t], region, where, findings);
+        const struct catalog_price *type = find_type(config, config->markets.types[t], region, where, findings);
         if (type != NULL && type_is_wanted(config, type, where, findings) &&
             (smallest == NULL || type->vcpus < smallest->vcpus)) {
             smallest = type;
         }
     }
-    double share = config->most_vcpus / (double)config->least_markets;
+    double share = config->limits.most_vcpus / (double)config->limits.least_markets;
     if (smallest != NULL && smallest->vcpus > share) {
         findings_error(findings, "limits.most_vcpus",
                        "%g in at least %" PRId64 " markets is less than the %" PRIu32
                        " vCPUs of %s, the smallest of markets.types: nothing could be bought",
-                       config->most_vcpus, config->least_markets, smallest->vcpus, smallest->type);
-    } else if (smallest != NULL && config->reliable == 0 &&
-               smallest->vcpus * POLICY_GROUPS_LEAST > config->most_vcpus) {
+                       config->limits.most_vcpus, config->limits.least_markets, smallest->vcpus, smallest->type);
+    } else if (smallest != NULL && config->reliable.count == 0 &&
+               smallest->vcpus * POLICY_GROUPS_LEAST > config->limits.most_vcpus) {
         findings_warning(
             findings, "limits.most_vcpus",
             "%g, and on_demand.count 0: where no node is reliable, machines of 2 markets are needed, with %d "
             "vCPUs each (%s is the smallest of markets.types)",
-            config->most_vcpus, (int)smallest->vcpus, smallest->type);
+            config->limits.most_vcpus, (int)smallest->vcpus, smallest->type);
     }
 }
 
@@ -419,7 +432,7 @@ static void check_catalog(struct config *config, struct findings *findings) {
     }
     config_region(config, region);
     if (region[0] == '\0' || !region_agrees(config)) {
-        return; /* said before */
+        return; /* already reported */
     }
     if (!region_is_known(config, region)) {
         const char *similar = similar_region(config, region);
@@ -430,16 +443,16 @@ static void check_catalog(struct config *config, struct findings *findings) {
                        similar != NULL ? "?" : "");
         return;
     }
-    find_type(config, config->reliable_type, region, "on_demand.type", findings);
+    find_type(config, config->reliable.type, region, "on_demand.type", findings);
     check_types(config, region, findings);
 }
 
 void config_check_files(struct config *config, struct findings *findings) {
     check_file(config->prices, "prices", findings);
     check_key(config, findings);
-    check_file(config->user_data, "launch.user_data", findings);
-    if (config->provider == CONFIG_LOCAL && config->binary[0] == '/' && access(config->binary, X_OK) != 0) {
-        findings_error(findings, "node.binary", "%.200s: %s", config->binary, strerror(errno));
+    check_file(config->launch.user_data, "launch.user_data", findings);
+    if (config->provider == CONFIG_LOCAL && config->node.binary[0] == '/' && access(config->node.binary, X_OK) != 0) {
+        findings_error(findings, "node.binary", "%.200s: %s", config->node.binary, strerror(errno));
     }
     check_controller(config, findings);
     check_catalog(config, findings);

@@ -1,12 +1,12 @@
-/* See daemon.h: start, loop and end. The other parts are in daemon_private.h. */
+/* See daemon.h: start, loop and end. daemon_private.h lists the other parts. */
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/printable.h"
 #include "agileml/base/private_file.h"
+#include "agileml/base/signals.h"
 #include "bidbrain/cloud/user_data.h"
 
 #include <errno.h>
@@ -18,63 +18,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-int64_t daemon_now(const struct daemon *daemon) {
-    return (int64_t)market_clock_seconds(&daemon->clock);
-}
-
-double daemon_wall_of(const struct daemon *daemon, double market) {
-    return (market - market_clock_seconds(&daemon->clock)) / daemon->clock.speed;
-}
-
-static void daemon_stop(struct daemon *daemon) {
-    if (daemon->link != NULL) {
-        net_io_stop(job_link_io(daemon->link));
-    }
-}
-
-void daemon_fail(struct daemon *daemon, const struct error *error) {
-    if (daemon->error.code == 0) {
-        daemon->error = *error;
-    }
-    daemon_stop(daemon);
-}
-
-void daemon_set_phase(struct daemon *daemon, enum daemon_phase phase) {
-    if (phase > daemon->loop.phase) {
-        daemon->loop.phase = phase;
-        daemon->loop.phase_wall = market_clock_elapsed();
-        daemon->cloud.retry_wall = 0;
-        for (size_t i = 0; i < daemon->fleet.machine_count && phase == DAEMON_AT_ONCE; i++) {
-            daemon->fleet.machines[i].terminate_wall = 0;
-        }
-    }
-}
-
-char *daemon_price_path(const char *state) {
-    size_t length = strlen(state);
-    size_t stem = length > 3 && strcmp(state + length - 3, ".db") == 0 ? length - 3 : length;
-    char *path = memory_zeroed(stem + sizeof "-prices.db", 1);
-    memcpy(path, state, stem);
-    strcpy(path + stem, "-prices.db");
-    return path;
-}
-
 /* ---- The provider ---- */
 
-/* Returns "CODE: TEXT" of "ACTION: CODE: TEXT", since without credentials or EC2 all actions fail alike. Keeps the
- * action of an UnauthorizedOperation, since rights differ between actions. */
+/* Returns "CODE: TEXT" of "ACTION: CODE: TEXT": without credentials or EC2 all actions fail alike. Keeps the action
+ * before an UnauthorizedOperation, since rights differ between actions. */
 static const char *failure_reason(const char *text) {
     const char *colon = strstr(text, ": ");
     return colon == NULL || strncmp(colon + 2, "UnauthorizedOperation", 21) == 0 ? text : colon + 2;
 }
 
-/* Whether the failure was logged within the last minute, for any call or request. Otherwise remembers it as logged
- * now. */
+/* Returns whether this failure was logged within the last minute, for any call or request. If not, remembers it as
+ * logged now. */
 static bool failure_is_known(struct daemon *daemon, const char *line) {
     const char *text = failure_reason(line);
     double wall = market_clock_elapsed();
@@ -107,25 +65,12 @@ static void take_failure(void *context, const char *text, bool lasting) {
     }
 }
 
-void daemon_answered(struct daemon *daemon, bool whole) {
-    double wall = market_clock_elapsed();
-    if (whole) {
-        daemon->cloud.misses = 0;
-        daemon->cloud.answer_wall = wall;
-        daemon->cloud.retry_wall = 0;
-        return;
-    }
-    double most = daemon->loop.phase == DAEMON_RUN ? DAEMON_RETRY_MAX_S : DAEMON_RETRY_END_MAX_S;
-    daemon->cloud.retry_wall = wall + fmin(most, ldexp(1, daemon->cloud.misses < 10 ? (int)daemon->cloud.misses : 10));
-    daemon->cloud.misses++;
-}
-
 static int64_t clock_now(const void *context) {
     return daemon_now(context);
 }
 
 int daemon_read_user_data(struct daemon *daemon, struct error *error) {
-    const char *path = daemon->config->user_data;
+    const char *path = daemon->config->launch.user_data;
     if (path == NULL) {
         return 0;
     }
@@ -143,26 +88,27 @@ int daemon_read_user_data(struct daemon *daemon, struct error *error) {
 
 struct provider_options daemon_provider_options(struct daemon *daemon) {
     const struct config *config = daemon->config;
-    bool local = config->provider == CONFIG_LOCAL; /* all images are the same there, and there are no templates */
+    /* a local market has the same image for all machines, and no templates */
+    bool local = config->provider == CONFIG_LOCAL;
     return (struct provider_options){
         .job = config->job,
         .user_data = daemon->user_data,
-        .app = config->app,
-        .arguments = config->arguments,
-        .binary = config->binary,
+        .app = config->node.app,
+        .arguments = config->node.arguments,
+        .binary = config->node.binary,
         .controller = config->controller,
         .key = config->key,
-        .threads = config->threads,
+        .threads = config->node.threads,
         .aws = {.region = daemon->region, .endpoint = local ? daemon->cloud.local_url : config->endpoint},
-        .call = local ? PROVIDER_RUN_INSTANCES : config->call,
-        .image = local ? "ami-00000000" : config->image,
-        .key_name = config->key_name,
-        .instance_profile = config->instance_profile,
-        .launch_template = local ? NULL : config->launch_template,
-        .security_groups = config->security_groups,
+        .call = local ? PROVIDER_RUN_INSTANCES : config->launch.call,
+        .image = local ? "ami-00000000" : config->launch.image,
+        .key_name = config->launch.key_name,
+        .instance_profile = config->launch.instance_profile,
+        .launch_template = local ? NULL : config->launch.launch_template,
+        .security_groups = config->launch.security_groups,
         .subnet = local ? NULL : config_subnet,
-        .types = config->types,
-        .product = config->product,
+        .types = config->markets.types,
+        .product = config->markets.product,
         .look_only = daemon->options->dry_run,
         .context = config,
         .now = clock_now,
@@ -183,12 +129,12 @@ int daemon_open_provider(struct daemon *daemon, struct error *error) {
     const struct provider_options options = daemon_provider_options(daemon);
     if (code == 0 && daemon->config->provider == CONFIG_LOCAL) {
         code = daemon_read_recorded(daemon, error);
-        daemon->fleet.listed = daemon->cloud.local_url[0] == '\0'; /* there are no machines without a market */
+        daemon->fleet.listed = daemon->cloud.local_url[0] == '\0'; /* without a market there are no machines */
     }
     return code != 0 || daemon->fleet.listed ? code : provider_ec2_open(&daemon->provider, &options, error);
 }
 
-/* Without its market there are no machines: the next bidbrain starts another one. */
+/* If its market has ended, there are no machines: the next bidbrain starts another market. */
 static void check_local(struct daemon *daemon) {
     struct error error = {0};
     if (daemon->config->provider == CONFIG_LOCAL && !embedded_runs(daemon->config->folder)) {
@@ -204,8 +150,7 @@ static void check_local(struct daemon *daemon) {
 
 static void take_signal(void *context) {
     struct daemon *daemon = context;
-    struct signalfd_siginfo told;
-    while (read(daemon->signal_fd, &told, sizeof told) == (ssize_t)sizeof told) {
+    while (signals_next(daemon->signal_fd) != 0) {
         daemon->loop.signals++;
     }
     if (daemon->options->keep && daemon->loop.signals > 0) {
@@ -220,14 +165,9 @@ static void take_signal(void *context) {
 }
 
 int daemon_open_signals(struct daemon *daemon, struct error *error) {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_BLOCK, &set, NULL);
+    static const int numbers[] = {SIGINT, SIGTERM, 0};
     signal(SIGPIPE, SIG_IGN);
-    daemon->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    return daemon->signal_fd >= 0 ? 0 : error_set(error, AML_EFAIL, "can't wait for signals: %s", strerror(errno));
+    return signals_open(&daemon->signal_fd, numbers, error);
 }
 
 /* ---- The loop ---- */
@@ -245,7 +185,7 @@ static void warn_of_silence(struct daemon *daemon) {
     }
 }
 
-/* Warns before the first calls have failed: their retries take a minute and more. */
+/* Warns before the first calls fail: their retries take a minute or more. */
 static void warn_of_no_answer(struct daemon *daemon) {
     bool any = daemon->market.priced || daemon->fleet.listed || daemon->cloud.misses > 0 || daemon->market.points > 0;
     if (!any && !daemon->cloud.silence_said && market_clock_elapsed() - daemon->cloud.asked_wall > DAEMON_FIRST_S) {
@@ -256,9 +196,9 @@ static void warn_of_no_answer(struct daemon *daemon) {
     }
 }
 
-/* Returns whether spot machines may be bought: machines and prices are known, the controller is heard, and the job has
- * a node, or waits for no reliable one. Buys the reliable machines that are missing as soon as all but the last holds.
- */
+/* Returns whether spot machines may be bought. Machines and prices must be known, and the controller be heard; then
+ * missing reliable machines are bought. For spot machines the job must also have a node, or wait for no reliable
+ * node. */
 static bool ready_to_buy(struct daemon *daemon) {
     if (!daemon->fleet.listed || !daemon->market.priced || job_link_silence(daemon->link) > DAEMON_SILENCE_S) {
         return false;
@@ -276,31 +216,27 @@ static double next_renewal(struct daemon *daemon) {
     return next == MARKET_NEVER ? INFINITY : (double)next;
 }
 
-/* Whether the last reading failed, or the last complete one is too long ago. */
+/* Whether the last reading failed, or the last complete reading is too long ago. */
 static bool is_unreachable(const struct daemon *daemon) {
     double silence = market_clock_elapsed() - daemon->cloud.answer_wall;
-    double period = (double)daemon->config->list_seconds / daemon->clock.speed;
+    double period = (double)daemon->config->periods.list_seconds / daemon->clock.speed;
     return daemon->cloud.misses > 0 || daemon->cloud.answer_wall == 0 || silence > period + DAEMON_SILENT_S;
 }
 
-/* Fails, with a message that names what may still run and cost money. */
+/* Fails with a message that names what may still run and cost money. */
 static void fail_with_rest(struct daemon *daemon, const char *why) {
     struct error error = {0};
     char rest[ERROR_TEXT_MAX / 2] = "";
-    size_t count = 0;
+    size_t count = daemon_machines_there(daemon);
+    size_t launches = daemon_launches_unanswered(daemon);
     for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
         if (daemon->fleet.machines[i].row.ended == 0) {
             size_t used = strlen(rest);
             const char *id = daemon->fleet.machines[i].row.machine.id;
-            count++;
             if (used + strlen(id) + 2 < sizeof rest) {
                 snprintf(rest + used, sizeof rest - used, "%s%s", used > 0 ? " " : "", id);
             }
         }
-    }
-    size_t launches = 0;
-    for (size_t l = 0; l < daemon->fleet.launch_count; l++) {
-        launches += daemon->fleet.launches[l].row.stage <= LEDGER_WAITING;
     }
     error_set(&error, AML_EFAIL,
               "%s: %zu machine%s and %zu launch%s without an answer may still cost money; their tag is "
@@ -310,7 +246,7 @@ static void fail_with_rest(struct daemon *daemon, const char *why) {
     daemon_fail(daemon, &error);
 }
 
-/* Whether the bill must wait until prices are known up to the end of the last machine. */
+/* Whether the bill must wait for prices up to the end of the last machine. */
 static bool lacks_prices(struct daemon *daemon) {
     double wall = market_clock_elapsed();
     int64_t last = 0;
@@ -332,7 +268,7 @@ static bool lacks_prices(struct daemon *daemon) {
 static void give_back(struct daemon *daemon) {
     double now = market_clock_seconds(&daemon->clock);
     double waited = market_clock_elapsed() - daemon->loop.phase_wall;
-    double notice = (double)daemon->config->notice_seconds / daemon->clock.speed;
+    double notice = (double)daemon->config->periods.notice_seconds / daemon->clock.speed;
     daemon_release_all(daemon);
     bool all_gone = daemon_all_gone(daemon);
     bool in_vain = daemon->loop.signals > 0 && waited * 1e3 > DAEMON_UNREACHABLE_MS && is_unreachable(daemon);
@@ -345,7 +281,7 @@ static void give_back(struct daemon *daemon) {
         daemon_stop(daemon);
         return;
     }
-    if (all_gone && !daemon->fleet.listing) { /* a list must confirm that nothing is left */
+    if (all_gone && !daemon->fleet.listing) { /* requests a list to confirm that nothing is left */
         daemon->loop.next_list =
             fmin(daemon->loop.next_list, now + (daemon->fleet.gone_when_asked ? daemon->clock.speed : 0));
     }
@@ -374,10 +310,12 @@ static void run_phase(struct daemon *daemon) {
     if (daemon->loop.ready && (daemon->loop.decide_now || now >= daemon->loop.next_decision)) {
         daemon->loop.decide_now = false;
         daemon_decide(daemon);
-        daemon->loop.next_decision = fmin(now + (double)daemon->config->decision_seconds, next_renewal(daemon) + 1);
+        daemon->loop.next_decision =
+            fmin(now + (double)daemon->config->periods.decision_seconds, next_renewal(daemon) + 1);
     } else if (!daemon->loop.ready && now >= daemon->loop.next_budget) {
         daemon_keep_budget(daemon);
-        daemon->loop.next_budget = fmin(now + (double)daemon->config->decision_seconds, next_renewal(daemon) + 1);
+        daemon->loop.next_budget =
+            fmin(now + (double)daemon->config->periods.decision_seconds, next_renewal(daemon) + 1);
     }
 }
 
@@ -437,7 +375,7 @@ static void provider_ready(void *context) {
     tick(context);
 }
 
-/* Without the loop: until prices and machines are known. */
+/* For commands without the loop: waits until prices and machines are known. */
 void daemon_wait_for_provider(struct daemon *daemon) {
     double until = market_clock_elapsed() + DAEMON_END_S;
     daemon->cloud.one_shot = true;
@@ -476,8 +414,8 @@ static int run_loop(struct daemon *daemon, struct error *error) {
 
 /* ---- Start and end ---- */
 
-/* Refuses a replayed market without its clock: by real time its prices would be too old and its notices over. Only
- * endpoints by plain http are asked, since replayed markets are local. */
+/* Rejects a replayed market that is not run by its clock: by real time its prices would be too old and its notices
+ * over. Checks only plain-http endpoints, since replayed markets are local. */
 static int check_real_time(const struct config *config, struct error *error) {
     int64_t now;
     char text[INSTANT_TEXT_MAX];
@@ -493,13 +431,13 @@ static int check_real_time(const struct config *config, struct error *error) {
                      config->endpoint, text, config->endpoint);
 }
 
-/* A replayed clock begins with the ledger and runs on between one bidbrain and the next. */
+/* A replayed clock starts with the ledger, and runs on between two runs of bidbrain. */
 int daemon_open_clock(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
-    if (config->clock_url != NULL) {
-        return market_clock_ask(&daemon->clock, config->clock_url, error);
+    if (config->clock.url != NULL) {
+        return market_clock_ask(&daemon->clock, config->clock.url, error);
     }
-    if (config->clock_start == 0) {
+    if (config->clock.start == 0) {
         daemon->clock = market_clock_real();
         return check_real_time(config, error);
     }
@@ -510,11 +448,12 @@ int daemon_open_clock(struct daemon *daemon, struct error *error) {
         code = ledger_put_value(daemon->ledger, "clock-anchor", anchor, error);
     }
     daemon->clock = market_clock_replay(
-        (double)config->clock_start + config->clock_speed * (market_clock_system() - anchor), config->clock_speed);
+        (double)config->clock.start + config->clock.speed * (market_clock_system() - anchor), config->clock.speed);
     return code;
 }
 
-/* One bidbrain at a time works with a folder. Its lock also tells the market whether anybody needs it. */
+/* Takes the folder's lock, so that one bidbrain at a time works with it. The lock also shows the market that it is
+ * needed. */
 static int lock_folder(struct daemon *daemon, const char *path, struct error *error) {
     const char *folder = daemon->config->folder;
     const char *reason = NULL;
@@ -552,10 +491,10 @@ int daemon_open_local(struct daemon *daemon, bool start, struct error *error) {
                                        .region = daemon->region,
                                        .folder = config->folder,
                                        .catalog = config->catalog,
-                                       .product = config->product,
+                                       .product = config->markets.product,
                                        .owner = path,
                                        .start = daemon_now(daemon),
-                                       .first = config->clock_start,
+                                       .first = config->clock.start,
                                        .speed = daemon->clock.speed,
                                        .notice = embedded_notice(daemon->clock.speed)};
         code = embedded_open(&cloud, start, daemon->signal_fd, url, error);
@@ -593,7 +532,7 @@ static int open_report(struct daemon *daemon, struct error *error) {
         close(descriptor);
         return error_set(error, AML_EFAIL, "--report %.300s: %s", path, strerror(errno));
     }
-    setvbuf(daemon->report, NULL, _IOLBF, 0); /* other programs follow the file */
+    setvbuf(daemon->report, NULL, _IOLBF, 0); /* flush each line: other programs follow the file */
     return 0;
 }
 
@@ -617,7 +556,7 @@ void daemon_close(struct daemon *daemon) {
     free(daemon->fleet.closed);
     free(daemon->fleet.withdrawn);
     if (daemon->user_data != NULL) {
-        explicit_bzero(daemon->user_data, USER_DATA_MAX + 2); /* a script of the user's own may hold a secret */
+        explicit_bzero(daemon->user_data, USER_DATA_MAX + 2); /* a script of the user may hold a secret */
     }
     free(daemon->user_data);
     free(daemon);
@@ -633,8 +572,8 @@ struct daemon *daemon_new(const struct daemon_options *options) {
     return daemon;
 }
 
-/* Refuses another region than that of machines in the ledger: its lists would not show them, so they would count as
- * gone and run on. */
+/* Rejects a region other than that of the machines in the ledger. Its lists would not show them, so they would count as
+ * gone but run on. */
 static int check_region(const struct daemon *daemon, struct error *error) {
     bool ec2 = daemon->config->provider == CONFIG_EC2;
     for (size_t i = 0; i < daemon->fleet.machine_count && ec2; i++) {

@@ -1,5 +1,5 @@
-/* Checks for `bidbrain check-config` that the daemon could work: those that config_check.c leaves out, since they open
- * more files than a key and a catalog, or ask the cloud. Changes nothing here or in the cloud. */
+/* Checks for `bidbrain check-config` whether the daemon could work. Does the checks that config_check.c leaves out:
+ * those that open more files than a key and a catalog, or that ask the cloud. Changes nothing here or in the cloud. */
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/memory.h"
@@ -7,11 +7,10 @@
 #include "agileml/net/endpoint.h"
 #include "bidbrain/cloud/aws/ec2.h"
 #include "bidbrain/cloud/user_data.h"
-#include "bidbrain/command.h"
+#include "bidbrain/market/command.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,7 @@
 enum {
     CHECK_ANSWER_S = 5, /* real: without an answer by then EC2 counts as unreachable */
     CHECK_MOST_S = 120, /* real: limit for all answers */
-    CHECK_ATTEMPTS = 2, /* of each call */
+    CHECK_ATTEMPTS = 2, /* attempts of each call */
     CHECK_POLL_MS = 200,
 };
 
@@ -31,15 +30,15 @@ struct check {
     const struct config *config;
     struct findings *findings;
     FILE *well;
-    bool scripted;       /* the script that starts a node can be made */
-    struct markets sold; /* by EC2, now */
+    bool scripted;       /* the script that starts a node was made */
+    struct markets sold; /* what EC2 sells now */
     bool priced;         /* `sold` is complete */
     bool answered, ended;
 };
 
 /* ---- Files ---- */
 
-/* Reports an error unless a file or folder can be made at `path`: its parent folder must exist and be writable. */
+/* Reports an error if no file or folder can be made at `path`: its parent folder must exist and be writable. */
 static void check_place(struct check *check, const char *path, const char *where) {
     const char *slash = strrchr(path, '/');
     size_t length = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
@@ -87,7 +86,7 @@ static bool is_any_wanted(const struct check *check, const struct markets *marke
     return false;
 }
 
-/* Recorded prices, as far as they can be read, into `markets`. */
+/* Reads recorded prices into `markets`, as far as they can be read. */
 static void check_prices(struct check *check, struct markets *markets) {
     const struct config *config = check->config;
     struct catalog unused = {0};
@@ -95,7 +94,7 @@ static void check_prices(struct check *check, struct markets *markets) {
     if (config->prices == NULL) {
         return;
     }
-    if (command_prices(config->prices, config->product, NULL, CATALOG_2017, markets, &unused, &error) != 0) {
+    if (command_prices(config->prices, config->markets.product, NULL, CATALOG_2017, markets, &unused, &error) != 0) {
         findings_error(check->findings, "prices", "%.400s", error.text);
         *markets = (struct markets){0};
         return;
@@ -110,7 +109,7 @@ static void check_prices(struct check *check, struct markets *markets) {
 }
 
 static void check_interruptions(struct check *check, const struct markets *markets) {
-    static const char option[] = "--interruptions: "; /* of commands that have one */
+    static const char option[] = "--interruptions: "; /* prefix in the errors of commands with this option */
     struct interruptions interruptions;
     struct error error = {0};
     if (interruptions_open(&interruptions, check->config->interruptions, markets, &error) != 0) {
@@ -121,12 +120,12 @@ static void check_interruptions(struct check *check, const struct markets *marke
     }
 }
 
-/* The script that starts a node. */
+/* Checks that the script that starts a node can be made. */
 static void check_user_data(struct check *check) {
     const struct provider_launch launch = {.token = "check", .count = 1, .join_until = (int64_t)time(NULL)};
     struct error error = {0};
     char *text = NULL;
-    const char *own = check->config->user_data;
+    const char *own = check->config->launch.user_data;
     if (daemon_read_user_data(check->daemon, &error) != 0) {
         findings_error(check->findings, "launch.user_data", "%.400s", error.text);
         return;
@@ -147,18 +146,18 @@ static void check_user_data(struct check *check) {
 
 static void check_caps(struct check *check) {
     const struct config *config = check->config;
-    const struct catalog_price *type = catalog_find(&config->known, config->reliable_type, check->daemon->region);
+    const struct catalog_price *type = catalog_find(&config->known, config->reliable.type, check->daemon->region);
     const struct {
         const char *where;
         double dollars;
-    } caps[] = {{"limits.most_dollars_per_hour", config->most_dollars_per_hour},
-                {"limits.budget_dollars", config->budget_dollars}};
-    for (size_t c = 0; c < sizeof caps / sizeof *caps && type != NULL && config->reliable > 0; c++) {
-        double need = price_dollars(type->price) * (double)config->reliable;
+    } caps[] = {{"limits.most_dollars_per_hour", config->limits.most_dollars_per_hour},
+                {"limits.budget_dollars", config->limits.budget_dollars}};
+    for (size_t c = 0; c < sizeof caps / sizeof *caps && type != NULL && config->reliable.count > 0; c++) {
+        double need = price_dollars(type->price) * (double)config->reliable.count;
         if (caps[c].dollars < need) {
             findings_error(check->findings, caps[c].where,
                            "$%.4g, and the job begins with %" PRId64 " x %s on demand at $%.4g an hour: expected more",
-                           caps[c].dollars, config->reliable, type->type, need);
+                           caps[c].dollars, config->reliable.count, type->type, need);
         }
     }
 }
@@ -184,13 +183,14 @@ static void take_credentials(void *context, const struct credentials_value *valu
     }
 }
 
-/* Machines of AWS can't reach a controller at a loopback address. */
+/* AWS's machines can't reach a controller at a loopback address. */
 static void check_reach(struct check *check, const struct credentials *credentials) {
     const char *own = check->config->endpoint;
     const char *endpoint = own != NULL ? own : credentials_endpoint(credentials);
     struct endpoint controller;
     struct error error = {0};
-    bool spotmarket = endpoint != NULL && strncmp(endpoint, "http://", 7) == 0; /* of loopback alone */
+    /* plain http is allowed only for loopback addresses */
+    bool spotmarket = endpoint != NULL && strncmp(endpoint, "http://", 7) == 0;
     if (!spotmarket && endpoint_parse(&controller, check->config->controller, false, &error) == 0 &&
         controller.loopback) {
         findings_warning(check->findings, "controller",
@@ -200,7 +200,7 @@ static void check_reach(struct check *check, const struct credentials *credentia
     }
 }
 
-/* Whether the places where credentials may be can be read; in *have, whether there are any. */
+/* Checks whether the sources of credentials can be read. Sets *have to whether there are credentials. */
 static bool check_credentials(struct check *check, bool needed, bool *have) {
     struct check_credentials asking = {.check = check, .needed = needed};
     struct http *http = NULL;
@@ -273,26 +273,26 @@ static bool is_sold(const struct check *check, const char *type, const char *zon
     return false;
 }
 
-/* Types and zones in which nothing is sold; or the product of which nothing is. */
+/* Reports types and zones in which nothing is sold, or a product of which nothing is. */
 static void check_sold(struct check *check) {
     const struct config *config = check->config;
     if (check->sold.count == 0) {
         findings_error(check->findings, "markets.product",
                        "no spot price of '%.60s' for any of markets.types in markets.zones: expected a product such as "
                        "Linux/UNIX, and types that are sold there",
-                       config->product);
+                       config->markets.product);
         return;
     }
-    for (size_t t = 0; config->types[t] != NULL; t++) {
-        if (!is_sold(check, config->types[t], NULL)) {
+    for (size_t t = 0; config->markets.types[t] != NULL; t++) {
+        if (!is_sold(check, config->markets.types[t], NULL)) {
             findings_error(check->findings, "markets.types", "'%.60s' has no spot price in any zone of markets.zones",
-                           config->types[t]);
+                           config->markets.types[t]);
         }
     }
-    for (size_t z = 0; config->zones[z] != NULL; z++) {
-        if (!is_sold(check, NULL, config->zones[z])) {
+    for (size_t z = 0; config->markets.zones[z] != NULL; z++) {
+        if (!is_sold(check, NULL, config->markets.zones[z])) {
             findings_error(check->findings, "markets.zones", "none of markets.types has a spot price in '%.60s'",
-                           config->zones[z]);
+                           config->markets.zones[z]);
         }
     }
 }
@@ -302,31 +302,31 @@ static struct provider_launch launch_of(const struct check *check, enum provider
     struct provider_launch launch = {.kind = kind,
                                      .count = 1,
                                      .reliable = kind == PROVIDER_ON_DEMAND,
-                                     .join_until = (int64_t)time(NULL)}; /* a token that lets nobody in */
+                                     .join_until = (int64_t)time(NULL)}; /* the token is no longer valid */
     snprintf(launch.token, sizeof launch.token, "%s-check", check->config->job);
     snprintf(launch.type, sizeof launch.type, "%s", type);
     snprintf(launch.zone, sizeof launch.zone, "%s", zone != NULL ? zone : "");
-    snprintf(launch.product, sizeof launch.product, "%s", check->config->product);
+    snprintf(launch.product, sizeof launch.product, "%s", check->config->markets.product);
     return launch;
 }
 
-/* A spot machine in each zone, and a reliable one. */
+/* Fills in the launches to check: a spot machine in each zone, and a reliable machine. */
 static size_t launches_of(const struct check *check, struct provider_launch launches[CONFIG_LIST_MAX + 2]) {
     const struct config *config = check->config;
     size_t count = 0;
-    for (size_t z = 0; config->zones[z] != NULL; z++) {
-        launches[count++] = launch_of(check, PROVIDER_SPOT, config->types[0], config->zones[z]);
+    for (size_t z = 0; config->markets.zones[z] != NULL; z++) {
+        launches[count++] = launch_of(check, PROVIDER_SPOT, config->markets.types[0], config->markets.zones[z]);
     }
     if (count == 0) {
-        launches[count++] = launch_of(check, PROVIDER_SPOT, config->types[0], NULL);
+        launches[count++] = launch_of(check, PROVIDER_SPOT, config->markets.types[0], NULL);
     }
-    if (config->reliable > 0) {
-        launches[count++] = launch_of(check, PROVIDER_ON_DEMAND, config->reliable_type, config->reliable_zone);
+    if (config->reliable.count > 0) {
+        launches[count++] = launch_of(check, PROVIDER_ON_DEMAND, config->reliable.type, config->reliable.zone);
     }
     return count;
 }
 
-/* Until all has been looked at, or EC2 is silent. */
+/* Waits until all is checked, or EC2 does not answer. */
 static void wait_for_check(struct check *check, struct provider *provider) {
     double begun = market_clock_elapsed();
     while (!check->ended) {
@@ -362,7 +362,7 @@ static void check_ec2(struct check *check, bool online) {
                                                   .check_end = take_end,
                                                   .context = check};
     if (!readable || !check->scripted) {
-        return; /* the provider would find that too */
+        return; /* the provider would find the same errors */
     }
     if (provider_ec2_open(&provider, &options, &error) != 0) {
         findings_error(check->findings, "endpoint", "%.400s", error.text);
@@ -377,10 +377,10 @@ static void check_ec2(struct check *check, bool online) {
 
 static void check_online(struct check *check) {
     struct error error = {0};
-    if (check->config->clock_url != NULL && daemon_open_clock(check->daemon, &error) != 0) {
+    if (check->config->clock.url != NULL && daemon_open_clock(check->daemon, &error) != 0) {
         findings_error(check->findings, "clock", "%.400s",
                        error.text + (strncmp(error.text, "clock: ", 7) == 0 ? 7 : 0));
-        return; /* prices of now can't be asked for */
+        return; /* present prices can't be requested */
     }
     check_ec2(check, true);
 }

@@ -13,7 +13,7 @@
 
 enum { STATUS_LINE_MAX = 256 /* longer lines of bidbrain status are cut */ };
 
-/* For a state whose market does not answer: sets the clock to the last known moment. */
+/* For a state whose market does not answer: stops the clock at the last known time. */
 static void stop_clock(struct daemon *daemon) {
     int64_t last = INSTANT_MIN;
     for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
@@ -24,7 +24,7 @@ static void stop_clock(struct daemon *daemon) {
     daemon->clock = market_clock_replay((double)last, 0);
 }
 
-/* How old the newest price is. */
+/* Describes the age of the newest price. */
 static void describe_age(const struct daemon *daemon, char *text, size_t size) {
     char time[INSTANT_TEXT_MAX];
     text[0] = '\0';
@@ -63,7 +63,7 @@ int daemon_fetch_prices(const struct config *config, const char *store, struct d
     code = code != 0 ? code : daemon_open_local(daemon, false, error);
     code = code != 0 ? code : daemon_market_open(daemon, error);
     code = code != 0 ? code : daemon_open_provider(daemon, error);
-    daemon->fleet.listed = true; /* no machines are listed */
+    daemon->fleet.listed = true; /* this command needs no list */
     if (code == 0) {
         daemon_wait_for_provider(daemon);
         code = daemon->error.code != 0 ? error_set(error, daemon->error.code, "%s", daemon->error.text) : 0;
@@ -94,7 +94,7 @@ static void print_machines(const struct daemon *daemon, const struct footprint *
                  machine->machine.kind == PROVIDER_SPOT ? "spot" : "on demand",
                  machine->reliable ? "reliable" : "transient", market, states[machine->machine.state], since,
                  amount_dollars(footprint_bill(footprint, machine).amount));
-        text_make_printable(line); /* its id comes from the cloud */
+        text_make_printable(line); /* a machine's id comes from the cloud */
         puts(line);
     }
 }
@@ -107,7 +107,7 @@ static void print_speeds(const struct daemon *daemon) {
     }
 }
 
-/* What one price can take, of a job without reliable machines as far as the configuration tells. */
+/* Prints which machines one price can take, for a job that has no reliable machines by its configuration. */
 static void print_groups(const struct daemon *daemon, const struct footprint *footprint) {
     struct portfolio_plan all;
     size_t market;
@@ -115,7 +115,7 @@ static void print_groups(const struct daemon *daemon, const struct footprint *fo
         all.kept[h] = 1;
     }
     all.buy_count = 0;
-    if (daemon->config->reliable == 0 && footprint_groups(footprint, &all, &market) == 1) {
+    if (daemon->config->reliable.count == 0 && footprint_groups(footprint, &all, &market) == 1) {
         const struct portfolio_market *only = &footprint->known.markets[market];
         printf("all machines are of one market, %s/%s: its price can take them at once; without reliable nodes the job "
                "would go on only from its last checkpoint\n",

@@ -5,7 +5,7 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 
-#include <stdlib.h>
+#include <assert.h>
 #include <string.h>
 
 /* ---- Rows ---- */
@@ -28,7 +28,27 @@ size_t daemon_find_launch(const struct daemon *daemon, const char *token) {
     return SIZE_MAX;
 }
 
-/* Without a writable state (a full disk, for instance) nothing is bought. Machines are given back all the same. */
+size_t daemon_machines_there(const struct daemon *daemon) {
+    size_t there = 0;
+    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
+        there += daemon->fleet.machines[i].row.ended == 0;
+    }
+    return there;
+}
+
+size_t daemon_launches_unanswered(const struct daemon *daemon) {
+    size_t unanswered = 0;
+    for (size_t l = 0; l < daemon->fleet.launch_count; l++) {
+        unanswered += daemon->fleet.launches[l].row.stage <= LEDGER_WAITING;
+    }
+    return unanswered;
+}
+
+bool daemon_all_gone(const struct daemon *daemon) {
+    return daemon_machines_there(daemon) == 0 && daemon_launches_unanswered(daemon) == 0;
+}
+
+/* Buys nothing while the state can't be written (for instance on a full disk). Machines are still given back. */
 static void store_failed(struct daemon *daemon, const struct error *error) {
     if (daemon->loop.phase == DAEMON_RUN) {
         daemon_fail(daemon, error);
@@ -55,6 +75,7 @@ void daemon_store_machine(struct daemon *daemon, size_t i) {
 
 size_t daemon_add_launch(struct daemon *daemon, const struct ledger_launch *launch) {
     struct daemon_fleet *fleet = &daemon->fleet;
+    assert(daemon_find_launch(daemon, launch->launch.token) == SIZE_MAX);
     fleet->launches = memory_resized(fleet->launches, fleet->launch_count + 1, sizeof *fleet->launches);
     fleet->launches[fleet->launch_count] = (struct daemon_launch){.row = *launch};
     fleet->gone = fleet->gone_when_asked = false;
@@ -63,6 +84,7 @@ size_t daemon_add_launch(struct daemon *daemon, const struct ledger_launch *laun
 
 size_t daemon_add_machine(struct daemon *daemon, const struct ledger_machine *machine) {
     struct daemon_fleet *fleet = &daemon->fleet;
+    assert(daemon_find_machine(daemon, machine->machine.id) == SIZE_MAX);
     fleet->machines = memory_resized(fleet->machines, fleet->machine_count + 1, sizeof *fleet->machines);
     fleet->machines[fleet->machine_count] = (struct daemon_machine){.row = *machine};
     fleet->gone = fleet->gone_when_asked = false;
@@ -81,7 +103,7 @@ static void load_machine(void *context, const struct ledger_machine *machine) {
     struct daemon_machine *entry = &daemon->fleet.machines[i];
     entry->hold =
         machine->release_at != 0 && machine->machine.kind == PROVIDER_SPOT && daemon->config->rules->whole_hours;
-    entry->noticed = machine->machine.noticed ? daemon_now(daemon) : 0; /* the notice's own time is not stored */
+    entry->noticed = machine->machine.noticed ? daemon_now(daemon) : 0; /* the time of the notice is not stored */
 }
 
 static void load_market(void *context, const struct ledger_market *market) {

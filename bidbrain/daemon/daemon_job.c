@@ -1,4 +1,4 @@
-/* The job's reports: nodes that join and leave, iterations, from which the application is measured, and the summary. */
+/* The job's reports: nodes that join and leave, the summary, and iterations, from which the application is measured. */
 #include "bidbrain/daemon/daemon_private.h"
 
 #include <math.h>
@@ -35,12 +35,13 @@ static void take_unknown(void *context, const char *node) {
     }
 }
 
-/* The configured guesses, what an earlier bidbrain measured, or what this one has, in hours of the market. */
+/* Sets the application's values, in hours of the market: those measured by this bidbrain, else by an earlier one, else
+ * the configured guesses. */
 static void use_measured(struct daemon *daemon) {
     const struct config *config = daemon->config;
     double speed = daemon->clock.speed;
     double seconds;
-    if (config->measure) {
+    if (config->application.measure) {
         daemon->job.known_sigma =
             measure_loss(&daemon->job.measure.joins, &seconds) ? seconds * speed : daemon->job.known_sigma;
         daemon->job.known_lambda =
@@ -56,15 +57,15 @@ static void use_measured(struct daemon *daemon) {
 
 int daemon_job_load(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
-    daemon->job.known_phi = config->phi;
-    daemon->job.known_sigma = config->sigma_seconds;
-    daemon->job.known_lambda = config->lambda_seconds;
-    daemon->job.work_left = config->work_vcpu_hours;
+    daemon->job.known_phi = config->application.phi;
+    daemon->job.known_sigma = config->application.sigma_seconds;
+    daemon->job.known_lambda = config->application.lambda_seconds;
+    daemon->job.work_left = config->application.work_vcpu_hours;
     daemon->market.late_said = -1;
     daemon->job.begun = daemon_now(daemon);
     daemon->job.boot_seconds = DAEMON_BOOT_S;
     int code = 0;
-    if (config->measure) {
+    if (config->application.measure) {
         code = ledger_value(daemon->ledger, "phi", &daemon->job.known_phi, error);
         code = code != 0 ? code : ledger_value(daemon->ledger, "reference-vcpus", &daemon->job.known_reference, error);
         code = code != 0 ? code : ledger_value(daemon->ledger, "sigma-seconds", &daemon->job.known_sigma, error);
@@ -85,7 +86,7 @@ void daemon_store_measured(struct daemon *daemon) {
                   {"lambda-seconds", daemon->job.known_lambda},
                   {"items-per-vcpu-second", daemon->job.throughput}};
     struct error error = {0};
-    for (size_t v = 0; v < sizeof values / sizeof *values && daemon->config->measure; v++) {
+    for (size_t v = 0; v < sizeof values / sizeof *values && daemon->config->application.measure; v++) {
         double before = -1;
         int code = ledger_value(daemon->ledger, values[v].name, &before, &error);
         if (code == 0 && before != values[v].value) {
@@ -97,7 +98,7 @@ void daemon_store_measured(struct daemon *daemon) {
     }
 }
 
-/* From the job's own speed, or from what the configuration says of all its work. */
+/* Returns the work left: by the job's own speed, or by the configured total. */
 static double work_left(const struct daemon *daemon, const struct job_link_iteration *iteration) {
     if (iteration->iterations <= iteration->iteration) {
         return 0;
@@ -106,7 +107,7 @@ static double work_left(const struct daemon *daemon, const struct job_link_itera
     if (daemon->job.throughput > 0) {
         return left * iteration->items / daemon->job.throughput / HOUR * daemon->clock.speed;
     }
-    return daemon->config->work_vcpu_hours * left / (double)iteration->iterations;
+    return daemon->config->application.work_vcpu_hours * left / (double)iteration->iterations;
 }
 
 static void take_iteration(void *context, const struct job_link_iteration *iteration) {
@@ -127,29 +128,14 @@ static void take_checkpoint(void *context, double seconds) {
     struct daemon *daemon = context;
     struct daemon_job *job = &daemon->job;
     job->checkpoint_gaps++;
-    job->checkpoint_gaps_sum += fmax(0, seconds - job->checkpoint_seconds); /* the first since training began */
+    /* the first gap counts from the start of training */
+    job->checkpoint_gaps_sum += fmax(0, seconds - job->checkpoint_seconds);
     job->checkpoint_seconds = seconds;
 }
 
 static void take_stage(void *context, bool transient) {
     struct daemon *daemon = context;
     daemon->job.transient = transient;
-}
-
-/* Half of the time between checkpoints; if none has come yet, all that was done since the start. */
-struct policy_copies daemon_copies(const struct daemon *daemon) {
-    const struct daemon_job *job = &daemon->job;
-    double boot = job->boot_seconds / HOUR;
-    double lost = (double)(daemon_now(daemon) - job->begun) / HOUR;
-    if (daemon->config->checkpoint_seconds > 0) {
-        lost = daemon->config->checkpoint_seconds / HOUR / 2;
-    } else if (job->checkpoint_gaps > 0) {
-        lost = job->checkpoint_gaps_sum / job->checkpoint_gaps * daemon->clock.speed / HOUR / 2;
-    }
-    return (struct policy_copies){.spread = job->transient,
-                                  .lost = lost + boot + job->app.lambda,
-                                  .copied = job->app.lambda,
-                                  .replaced = job->app.lambda + boot};
 }
 
 static void take_summary(void *context, bool ok, const char *error, double seconds, uint64_t iterations) {

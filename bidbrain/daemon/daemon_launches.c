@@ -4,8 +4,8 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -20,7 +20,7 @@ static bool is_one_of(const char *code, const char *const *codes) {
     return false;
 }
 
-/* Stops buying in the market for a while, or in all markets of its kind: EC2's code decides which, and how long. */
+/* Stops buying in the market for a while, or in all markets of its kind. EC2's code decides which, and for how long. */
 static void back_off(struct daemon *daemon, const struct provider_launch *launch, const char *code) {
     static const char *const prices[] = {"SpotMaxPriceTooLow", "price-too-low", NULL};
     static const char *const quotas[] = {"MaxSpotInstanceCountExceeded",
@@ -30,8 +30,9 @@ static void back_off(struct daemon *daemon, const struct provider_launch *launch
                                          "MaxSpotFleetRequestCountExceeded",
                                          "SpotInstanceCountLimitExceeded",
                                          NULL};
-    if (is_one_of(code, prices)) { /* until prices have been read again */
-        daemon_close_market(daemon, launch->kind, launch->type, launch->zone, 2 * daemon->config->price_seconds, false);
+    if (is_one_of(code, prices)) { /* closes the market until prices have been read again */
+        daemon_close_market(daemon, launch->kind, launch->type, launch->zone, 2 * daemon->config->periods.price_seconds,
+                            false);
     } else if (is_one_of(code, quotas)) {
         daemon_close_market(daemon, launch->kind, DAEMON_ANY_MARKET, DAEMON_ANY_MARKET, DAEMON_QUOTA_S, true);
     } else {
@@ -53,23 +54,38 @@ static void new_token(const struct daemon *daemon, char token[PROVIDER_TOKEN_TEX
     snprintf(token, PROVIDER_TOKEN_TEXT, "%.*s-%016" PRIx64, CONFIG_JOB_MAX, daemon->config->job, random);
 }
 
+/* Sets the launch's next stage, and stores the launch with all that its answer has set. */
+static void launch_become(struct daemon *daemon, size_t l, enum ledger_stage stage) {
+    enum { ANSWERS = 1 << LEDGER_FILLED | 1 << LEDGER_REFUSED | 1 << LEDGER_CLOSED };
+    static const unsigned next[] = {[LEDGER_PLANNED] = 1 << LEDGER_SENT | 1 << LEDGER_WAITING | ANSWERS,
+                                    [LEDGER_SENT] = 1 << LEDGER_WAITING | ANSWERS,
+                                    [LEDGER_WAITING] = ANSWERS,
+                                    [LEDGER_CLOSED] = 0};
+    struct ledger_launch *launch = &daemon->fleet.launches[l].row;
+    assert((next[launch->stage] & 1U << stage) != 0);
+    launch->stage = stage;
+    launch->answered = stage == LEDGER_SENT ? 0 : daemon_now(daemon);
+    daemon_store_launch(daemon, l);
+}
+
 static void send_launch(struct daemon *daemon, size_t l) {
+    assert(daemon->fleet.launches[l].row.stage < LEDGER_WAITING); /* a launch with an answer would be bought twice */
     daemon->fleet.launches[l].asked = market_clock_elapsed();
     provider_launch(daemon->provider, &daemon->fleet.launches[l].row.launch);
 }
 
 static void plan_launch(struct daemon *daemon, const struct provider_launch *launch, bool fallback) {
+    assert(daemon->loop.phase == DAEMON_RUN && !daemon->options->dry_run && launch->count > 0);
     struct ledger_launch row = {.launch = *launch, .fallback = fallback, .planned = daemon_now(daemon)};
     row.launch.join_until = (int64_t)time(NULL) + DAEMON_ADMIT_S;
     size_t l = daemon_add_launch(daemon, &row);
     daemon_store_launch(daemon, l);
     if (daemon->error.code != 0) {
-        return; /* a launch that is not stored is not sent */
+        return; /* unless stored, a launch is not sent */
     }
     launch_step(daemon, DAEMON_LAUNCH_STORED);
     send_launch(daemon, l);
-    daemon->fleet.launches[l].row.stage = LEDGER_SENT;
-    daemon_store_launch(daemon, l);
+    launch_become(daemon, l, LEDGER_SENT);
 }
 
 void daemon_launch(struct daemon *daemon, const struct portfolio_buy *buy) {
@@ -79,11 +95,11 @@ void daemon_launch(struct daemon *daemon, const struct portfolio_buy *buy) {
     new_token(daemon, launch.token);
     snprintf(launch.type, sizeof launch.type, "%s", market->type->type);
     snprintf(launch.zone, sizeof launch.zone, "%s", market->zone);
-    snprintf(launch.product, sizeof launch.product, "%s", daemon->config->product);
+    snprintf(launch.product, sizeof launch.product, "%s", daemon->config->markets.product);
     plan_launch(daemon, &launch, kind == PROVIDER_ON_DEMAND);
 }
 
-/* Whether this number of reliable machines was not logged last. Notes it as logged. */
+/* Returns whether the last message had another number of reliable machines. Remembers this number. */
 static bool reliable_is_new(struct daemon *daemon, unsigned held) {
     bool new = daemon->fleet.reliable_said != held + 1;
     daemon->fleet.reliable_said = held + 1;
@@ -91,7 +107,7 @@ static bool reliable_is_new(struct daemon *daemon, unsigned held) {
 }
 
 static void warn_of_surplus(struct daemon *daemon, unsigned held) {
-    unsigned wanted = (unsigned)daemon->config->reliable;
+    unsigned wanted = (unsigned)daemon->config->reliable.count;
     if (held == wanted) {
         daemon->fleet.reliable_said = 0;
     } else if (reliable_is_new(daemon, held)) {
@@ -100,10 +116,10 @@ static void warn_of_surplus(struct daemon *daemon, unsigned held) {
     }
 }
 
-/* How many further reliable machines to buy; warns if the caps allow fewer than are wanted. */
+/* Returns how many more reliable machines to buy. Warns if the caps allow fewer than are wanted. */
 static unsigned reliable_room(struct daemon *daemon, unsigned held) {
     const struct config *config = daemon->config;
-    unsigned wanted = (unsigned)config->reliable - held;
+    unsigned wanted = (unsigned)config->reliable.count - held;
     struct daemon_view view;
     const struct footprint *footprint = daemon_view_open(daemon, &view);
     unsigned room = footprint_reliable_room(footprint, held, wanted);
@@ -116,20 +132,19 @@ static unsigned reliable_room(struct daemon *daemon, unsigned held) {
         log_warn("%u of %u reliable machines are not bought: the job needs at least $%.4f an hour for %" PRId64
                  " x %s on demand; limits.most_dollars_per_hour is $%.4g, limits.budget_dollars $%.4g, of which "
                  "$%.4f are spent",
-                 wanted - room, wanted, (double)config->reliable * price, config->reliable, config->reliable_type,
-                 config->most_dollars_per_hour, config->budget_dollars, spent);
+                 wanted - room, wanted, (double)config->reliable.count * price, config->reliable.count,
+                 config->reliable.type, config->limits.most_dollars_per_hour, config->limits.budget_dollars, spent);
     }
     daemon_view_close(&view);
     return room;
 }
 
 void daemon_keep_reliable(struct daemon *daemon) {
-    const struct config *config = daemon->config;
+    const struct config_reliable *reliable = &daemon->config->reliable;
     struct provider_launch launch = {.kind = PROVIDER_ON_DEMAND, .reliable = true};
     unsigned count = 0;
-    if (config->reliable == 0 ||
-        daemon_now(daemon) <
-            daemon_closed_until(daemon, PROVIDER_ON_DEMAND, config->reliable_type, config->reliable_zone)) {
+    if (reliable->count == 0 ||
+        daemon_now(daemon) < daemon_closed_until(daemon, PROVIDER_ON_DEMAND, reliable->type, reliable->zone)) {
         return;
     }
     for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
@@ -140,7 +155,7 @@ void daemon_keep_reliable(struct daemon *daemon) {
         const struct ledger_launch *pending = &daemon->fleet.launches[l].row;
         count += pending->launch.reliable && pending->stage <= LEDGER_WAITING ? pending->launch.count : 0;
     }
-    if (count >= (unsigned)config->reliable) {
+    if (count >= (unsigned)reliable->count) {
         warn_of_surplus(daemon, count);
         return;
     }
@@ -149,37 +164,35 @@ void daemon_keep_reliable(struct daemon *daemon) {
         return;
     }
     new_token(daemon, launch.token);
-    snprintf(launch.type, sizeof launch.type, "%s", config->reliable_type);
-    snprintf(launch.zone, sizeof launch.zone, "%s", config->reliable_zone);
-    snprintf(launch.product, sizeof launch.product, "%s", config->product);
+    snprintf(launch.type, sizeof launch.type, "%s", reliable->type);
+    snprintf(launch.zone, sizeof launch.zone, "%s", reliable->zone);
+    snprintf(launch.product, sizeof launch.product, "%s", daemon->config->markets.product);
     daemon_say(daemon, "%u x %s/%s on demand, reliable", launch.count, launch.type, launch.zone);
     if (!daemon->options->dry_run) {
         plan_launch(daemon, &launch, false);
     }
 }
 
-/* Whether the launch is too old to be sent again: EC2 may have forgotten its token, and would buy twice. */
+/* Whether the launch is too old for a retry: EC2 may have forgotten its token, and would buy twice. */
 static bool launch_stale(const struct daemon *daemon, const struct ledger_launch *launch) {
     return launch->stage <= LEDGER_WAITING && daemon_now(daemon) - launch->planned > DAEMON_TOKEN_S;
 }
 
-/* Gives up waiting for launches that are too old. They stay in the ledger, so machines of theirs that a list shows
- * later still count as ours. */
+/* Stops waiting for launches that are too old. They stay in the ledger, so that their machines still count as ours if a
+ * list shows them later. */
 static void close_stale(struct daemon *daemon) {
     for (size_t l = 0; l < daemon->fleet.launch_count; l++) {
-        struct ledger_launch *launch = &daemon->fleet.launches[l].row;
+        const struct ledger_launch *launch = &daemon->fleet.launches[l].row;
         if (launch_stale(daemon, launch)) {
             log_warn("a launch of %u x %s/%s has had no answer for 12 hours (token %s): no more are expected of it",
                      launch->launch.count, launch->launch.type, launch->launch.zone, launch->launch.token);
-            launch->stage = LEDGER_CLOSED;
-            launch->answered = daemon_now(daemon);
-            daemon_store_launch(daemon, l);
+            launch_become(daemon, l, LEDGER_CLOSED);
         }
     }
 }
 
-/* After the job's end a launch without an answer is not sent again, as it might be carried out only then. Its machines
- * and requests carry its token: what lists show of it is its outcome. */
+/* After the job's end, a launch without an answer is not sent again: it might be carried out only then. Its outcome is
+ * what lists show by its token, on machines and requests. */
 static void look_for_launches(struct daemon *daemon) {
     for (size_t l = 0; l < daemon->fleet.launch_count && daemon->loop.phase != DAEMON_RUN; l++) {
         struct ledger_launch *launch = &daemon->fleet.launches[l].row;
@@ -187,15 +200,14 @@ static void look_for_launches(struct daemon *daemon) {
         for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
             count += strcmp(daemon->fleet.machines[i].row.machine.token, launch->launch.token) == 0;
         }
-        bool known = count > 0 || daemon_now(daemon) - launch->planned > DAEMON_FRESH_S; /* else not shown yet */
+        /* otherwise lists may not show it yet */
+        bool known = count > 0 || daemon_now(daemon) - launch->planned > DAEMON_FRESH_S;
         if (launch->stage < LEDGER_WAITING && known) {
             log_warn("a launch of %u x %s/%s has had no answer before the job's end (token %s): %u machine%s found",
                      launch->launch.count, launch->launch.type, launch->launch.zone, launch->launch.token, count,
                      count == 1 ? " of it is" : "s of it are");
-            launch->stage = count > 0 ? LEDGER_FILLED : LEDGER_CLOSED;
             launch->machines = count;
-            launch->answered = daemon_now(daemon);
-            daemon_store_launch(daemon, l);
+            launch_become(daemon, l, count > 0 ? LEDGER_FILLED : LEDGER_CLOSED);
         }
     }
 }
@@ -250,8 +262,9 @@ static void launch_refused(struct daemon *daemon, const struct ledger_launch *la
     back_off(daemon, l, launch->code);
 }
 
-/* Withdraws an open request that no launch waits for: the launch is not in the ledger, or it was taken for over when a
- * list did not show all of its requests. At most once for a list, since the provider then reports the outcome again. */
+/* Withdraws an open request that no launch waits for. Its launch is not in the ledger, or was taken as over when a list
+ * did not show all of its requests. Withdraws at most once per list, since the provider then reports the outcome
+ * again. */
 static void withdraw(struct daemon *daemon, const char *token) {
     for (size_t w = 0; w < daemon->fleet.withdrawn_count; w++) {
         if (strcmp(daemon->fleet.withdrawn[w], token) == 0) {
@@ -277,19 +290,15 @@ void daemon_take_outcome(void *context, const struct provider_outcome *outcome) 
     }
     if (l == SIZE_MAX || daemon->fleet.launches[l].row.stage > LEDGER_WAITING ||
         (daemon->fleet.launches[l].row.stage == LEDGER_WAITING && outcome->state == LAUNCH_WAITING)) {
-        return; /* reported before */
+        return; /* already reported */
     }
     struct ledger_launch *launch = &daemon->fleet.launches[l].row;
     launch_step(daemon, DAEMON_LAUNCH_ANSWERED);
-    launch->stage = stages[outcome->state];
-    launch->answered = daemon_now(daemon);
     launch->machines = outcome->machines;
     snprintf(launch->code, sizeof launch->code, "%s", outcome->code);
     snprintf(launch->text, sizeof launch->text, "%s", outcome->text);
-    if (outcome->state == LAUNCH_REFUSED && daemon->fleet.launches[l].cancelled && !outcome->ours) {
-        launch->stage = LEDGER_CLOSED;
-    }
-    daemon_store_launch(daemon, l);
+    bool withdrawn = outcome->state == LAUNCH_REFUSED && daemon->fleet.launches[l].cancelled && !outcome->ours;
+    launch_become(daemon, l, withdrawn ? LEDGER_CLOSED : stages[outcome->state]);
     launch_step(daemon, DAEMON_LAUNCH_ANSWER_STORED);
     if (launch->stage == LEDGER_FILLED) {
         launch_filled(daemon, launch);

@@ -1,11 +1,12 @@
 /* The daemon's machines, from the provider's first report to their end. Each report goes into the ledger before it is
- * acted on. To give a machine back, the daemon requests from the controller that its node leaves, and terminates the
- * machine when the node has left or its time is over. */
+ * acted on. To give a machine back, the daemon requests that its node leave the job. It terminates the machine when the
+ * node has left or its time is over. */
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +17,28 @@ static bool node_told_to_leave(const struct daemon_machine *machine) {
     return machine->node == NODE_LEAVING || machine->node == NODE_OUT;
 }
 
+static void node_become(struct daemon_machine *machine, enum machine_node node) {
+    static const unsigned next[] = {[NODE_AWAITED] =
+                                        1 << NODE_MEMBER | 1 << NODE_LOST | 1 << NODE_LEAVING | 1 << NODE_OUT,
+                                    [NODE_MEMBER] = 1 << NODE_LOST | 1 << NODE_LEAVING | 1 << NODE_OUT,
+                                    [NODE_LOST] = 1 << NODE_MEMBER | 1 << NODE_OUT,
+                                    [NODE_LEAVING] = 1 << NODE_OUT,
+                                    [NODE_OUT] = 0};
+    assert(node == machine->node || (next[machine->node] & 1U << node) != 0);
+    machine->node = node;
+}
+
 static void node_joined(struct daemon_machine *machine) {
-    machine->node = node_told_to_leave(machine) ? machine->node : NODE_MEMBER;
+    node_become(machine, node_told_to_leave(machine) ? machine->node : NODE_MEMBER);
 }
 
 void daemon_machine_left(struct daemon *daemon, size_t i) {
     struct daemon_machine *machine = &daemon->fleet.machines[i];
-    machine->node = node_told_to_leave(machine) ? NODE_OUT : NODE_LOST;
+    node_become(machine, node_told_to_leave(machine) ? NODE_OUT : NODE_LOST);
 }
 
 static void node_tell_to_leave(struct daemon_machine *machine) {
-    machine->node = machine->node == NODE_LOST ? NODE_OUT : NODE_LEAVING;
+    node_become(machine, machine->node == NODE_LOST ? NODE_OUT : NODE_LEAVING);
 }
 
 static bool node_awaited(const struct daemon_machine *machine) {
@@ -40,7 +52,7 @@ static bool node_gone(const struct daemon_machine *machine) {
 void daemon_machine_joined(struct daemon *daemon, size_t i) {
     const struct provider_machine *machine = &daemon->fleet.machines[i].row.machine;
     struct daemon_machine *entry = &daemon->fleet.machines[i];
-    /* The controller repeats joins from before this bidbrain began, without their times. */
+    /* Joins from before this bidbrain's start are also reported, but without their times. */
     if (entry->node == NODE_AWAITED && machine->launched >= daemon->job.begun) {
         double seconds = fmax(0, (double)(daemon_now(daemon) - machine->launched));
         daemon->job.boot_seconds += (seconds - daemon->job.boot_seconds) / DAEMON_BOOTS;
@@ -54,6 +66,18 @@ void daemon_machine_joined(struct daemon *daemon, size_t i) {
 
 static bool machine_here(const struct ledger_machine *machine) {
     return machine->ended == 0 && machine->machine.state != MACHINE_GONE;
+}
+
+/* Sets how and when the machine ended; LEDGER_RUNS and 0: it has not ended. */
+static void machine_end(struct ledger_machine *machine, enum ledger_end how, int64_t ended) {
+    enum { TAKEN = 1 << LEDGER_EVICTED, GIVEN = 1 << LEDGER_RELEASED };
+    static const unsigned next[] = {[LEDGER_RUNS] = TAKEN | GIVEN | 1 << LEDGER_VANISHED,
+                                    [LEDGER_RELEASED] = 1 << LEDGER_RUNS | GIVEN | TAKEN,
+                                    [LEDGER_EVICTED] = 1 << LEDGER_RUNS | TAKEN,
+                                    [LEDGER_VANISHED] = 1 << LEDGER_RUNS | GIVEN | TAKEN};
+    assert((next[machine->how] & 1U << how) != 0 && (ended == 0) == (how == LEDGER_RUNS));
+    machine->ended = ended;
+    machine->how = how;
 }
 
 static void sweep(struct daemon *daemon, const struct provider_machine *told) {
@@ -77,7 +101,7 @@ static void tell_gone(struct daemon *daemon, const char *id) {
     }
 }
 
-/* When a machine that is gone has ended: as the cloud says, or else the likeliest moment. */
+/* Returns when a machine that is gone ended: as the cloud reports, or else the likeliest moment. */
 static int64_t end_of(const struct daemon *daemon, size_t i, enum ledger_end how) {
     const struct provider_machine *told = &daemon->fleet.machines[i].row.machine;
     const struct daemon_machine *entry = &daemon->fleet.machines[i];
@@ -85,8 +109,9 @@ static int64_t end_of(const struct daemon *daemon, size_t i, enum ledger_end how
     if (told->ended != 0 && told->ended >= told->launched) {
         return told->ended;
     }
-    int64_t taken = entry->noticed != 0 ? entry->noticed + DAEMON_NOTICE_S : now; /* its end may be seen late */
-    /* It ended when that was first asked for, unless that was too long ago: then the cloud had not heard it. */
+    int64_t taken = entry->noticed != 0 ? entry->noticed + DAEMON_NOTICE_S : now; /* the end may be seen late */
+    /* Assumes that it ended when its termination was first requested. If that was too long ago, the request did not
+     * reach the cloud. */
     double delay = DAEMON_TERMINATE_S + DAEMON_TERMINATE_WALL_S * daemon->clock.speed;
     bool asked = entry->terminated != 0 && how == LEDGER_RELEASED && (double)(now - entry->terminated) < delay;
     int64_t ended = asked ? entry->terminated : how == LEDGER_EVICTED && taken < now ? taken : now;
@@ -98,15 +123,14 @@ static void machine_ended(struct daemon *daemon, size_t i, enum ledger_end how) 
     const struct daemon_machine *entry = &daemon->fleet.machines[i];
     const struct provider_machine *told = &machine->machine;
     if (how == LEDGER_EVICTED && entry->noticed == 0 && told->kind == PROVIDER_SPOT) {
-        daemon_close_market(daemon, told->kind, told->type, told->zone, daemon->config->cooldown_seconds, false);
+        daemon_close_market(daemon, told->kind, told->type, told->zone, daemon->config->limits.cooldown_seconds, false);
     } else if (how != LEDGER_EVICTED && machine->release_at == 0 && entry->noticed == 0 &&
                daemon->loop.phase == DAEMON_RUN) {
         log_warn("%s (%s/%s) has ended by itself, nothing is bought there for a while: see what its node said",
                  told->id, told->type, told->zone);
         daemon_close_market(daemon, told->kind, told->type, told->zone, DAEMON_BACK_OFF_S, true);
     }
-    machine->ended = end_of(daemon, i, how);
-    machine->how = how;
+    machine_end(machine, how, end_of(daemon, i, how));
     machine->machine.state = MACHINE_GONE;
     tell_gone(daemon, machine->machine.id);
     daemon->loop.decide_now = daemon->loop.decide_now || (how == LEDGER_EVICTED && !machine->machine.noticed);
@@ -119,7 +143,7 @@ static void machine_noticed(struct daemon *daemon, size_t i) {
                machine->machine.zone);
     if (machine->machine.kind == PROVIDER_SPOT) {
         daemon_close_market(daemon, PROVIDER_SPOT, machine->machine.type, machine->machine.zone,
-                            daemon->config->cooldown_seconds, false);
+                            daemon->config->limits.cooldown_seconds, false);
     }
     daemon->loop.decide_now = true;
 }
@@ -130,18 +154,17 @@ static const char *how_text(const struct ledger_machine *machine) {
                                              : "gone";
 }
 
-/* A machine that counted as gone, since lists did not show it, has reappeared: it costs money, so it counts again. */
+/* A machine that counted as gone, since lists did not show it, is back: it costs money, so it counts again. */
 static void machine_back(struct daemon *daemon, size_t i) {
     struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     log_warn("%s (%s/%s) was taken for gone, and is there", machine->machine.id, machine->machine.type,
              machine->machine.zone);
-    machine->ended = 0;
-    machine->how = LEDGER_RUNS;
+    machine_end(machine, LEDGER_RUNS, 0);
     daemon->fleet.machines[i].terminate_wall = 0;
     daemon_store_machine(daemon, i);
 }
 
-/* The cloud reports a machine that the ledger has as ended: its beginning, end and reason are the better ones. */
+/* The cloud reports a machine that has ended by the ledger: takes over the cloud's beginning, end and reason. */
 static void correct_end(struct daemon *daemon, size_t i, const struct provider_machine *told) {
     struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     int64_t launched = told->launched != 0 ? told->launched : machine->machine.launched;
@@ -153,13 +176,12 @@ static void correct_end(struct daemon *daemon, size_t i, const struct provider_m
         (ended != machine->ended || launched != machine->machine.launched || how != machine->how)) {
         machine->machine.launched = launched;
         machine->machine.evicted = machine->machine.evicted || told->evicted;
-        machine->ended = ended;
-        machine->how = how;
+        machine_end(machine, how, ended);
         daemon_store_machine(daemon, i);
     }
 }
 
-/* Takes the report over, and stores the row if anything changed. */
+/* Takes over the report, and stores the row if anything changed. */
 static void update_machine(struct daemon *daemon, size_t i, const struct provider_machine *told) {
     struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     struct provider_machine before = machine->machine;
@@ -214,7 +236,7 @@ void daemon_take_machine(void *context, const struct provider_machine *told) {
                                          .reliable = launch->launch.reliable,
                                          .fallback = launch->fallback,
                                          .bid = launch->launch.bid};
-        machine.machine.state = MACHINE_PENDING; /* what is told now is a change */
+        machine.machine.state = MACHINE_PENDING; /* so that the reported state counts as a change */
         machine.machine.noticed = false;
         if (told->type[0] == '\0' || told->zone[0] == '\0') { /* a request need not say where it was filled */
             memcpy(machine.machine.type, launch->launch.type, sizeof machine.machine.type);
@@ -229,7 +251,7 @@ void daemon_take_machine(void *context, const struct provider_machine *told) {
 }
 
 void daemon_ask_list(struct daemon *daemon) {
-    daemon->loop.next_list = market_clock_seconds(&daemon->clock) + (double)daemon->config->list_seconds;
+    daemon->loop.next_list = market_clock_seconds(&daemon->clock) + (double)daemon->config->periods.list_seconds;
     if (daemon->fleet.listing) {
         return;
     }
@@ -242,7 +264,7 @@ void daemon_ask_list(struct daemon *daemon) {
     provider_list(daemon->provider);
 }
 
-/* Asked for so lately that a list may miss it: what told of it may have been the bidbrain before this one. */
+/* Whether the machine was requested so recently that a list may miss it. An earlier bidbrain may have requested it. */
 static bool machine_fresh(const struct daemon *daemon, const struct ledger_machine *machine) {
     size_t l = daemon_find_launch(daemon, machine->machine.token);
     return machine->running == 0 && l != SIZE_MAX &&
@@ -251,6 +273,7 @@ static bool machine_fresh(const struct daemon *daemon, const struct ledger_machi
 
 void daemon_list_end(void *context, bool whole) {
     struct daemon *daemon = context;
+    assert(daemon->fleet.listing);
     daemon->fleet.listing = false;
     daemon_answered(daemon, whole);
     for (size_t i = 0; i < daemon->fleet.machine_count && whole; i++) {
@@ -275,6 +298,7 @@ void daemon_list_end(void *context, bool whole) {
 void daemon_release(struct daemon *daemon, size_t i, int64_t at, bool hold) {
     struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     struct daemon_machine *entry = &daemon->fleet.machines[i];
+    assert(at != 0 && (!hold || machine->machine.kind == PROVIDER_SPOT));
     if (machine->ended != 0 || (machine->release_at != 0 && machine->release_at <= at && !hold == !entry->hold)) {
         return;
     }
@@ -283,7 +307,7 @@ void daemon_release(struct daemon *daemon, size_t i, int64_t at, bool hold) {
     daemon_store_machine(daemon, i);
 }
 
-/* Market time by which the node must have left; 0: it stays. */
+/* Returns the market time by which the node must have left; 0: it stays. */
 static double leaves_by(const struct daemon *daemon, size_t i) {
     const struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     const struct daemon_machine *entry = &daemon->fleet.machines[i];
@@ -295,7 +319,7 @@ static double leaves_by(const struct daemon *daemon, size_t i) {
     return by;
 }
 
-/* Gives back machines whose node does not join: it does not start, or does not reach the controller. */
+/* Gives back a machine whose node does not join: it does not start, or does not reach the controller. */
 static void give_up_on(struct daemon *daemon, size_t i) {
     const struct provider_machine *told = &daemon->fleet.machines[i].row.machine;
     log_warn("%s (%s/%s) %s: it is given back, and nothing is bought there for a while", told->id, told->type,
@@ -315,7 +339,7 @@ void daemon_expect(struct daemon *daemon) {
         struct daemon_machine *entry = &daemon->fleet.machines[i];
         if (machine_here(machine) && entry->noticed != 0 && machine->release_at == 0 &&
             now - entry->noticed > DAEMON_UNTAKEN_S) {
-            daemon_release(daemon, i, now, false); /* the cloud has not taken it, and it has left the job */
+            daemon_release(daemon, i, now, false); /* its node has left the job, but the cloud has not taken it */
         }
         bool waits = machine_here(machine) && node_awaited(entry) && machine->release_at == 0 && entry->noticed == 0;
         if (!waits || heard > DAEMON_SILENCE_S) {
@@ -323,9 +347,9 @@ void daemon_expect(struct daemon *daemon) {
         }
         entry->waited_wall = entry->waited_wall != 0 ? entry->waited_wall : market_clock_elapsed();
         double waited = market_clock_elapsed() - entry->waited_wall;
-        bool late = machine->running != 0
-                        ? now - machine->running > DAEMON_JOIN_S
-                        : waited * daemon->clock.speed > DAEMON_JOIN_S; /* pending for ever, perhaps */
+        /* A machine may be pending for ever: then the time that bidbrain has waited counts. */
+        bool late = machine->running != 0 ? now - machine->running > DAEMON_JOIN_S
+                                          : waited * daemon->clock.speed > DAEMON_JOIN_S;
         if (late && waited > DAEMON_JOIN_WALL_S) {
             give_up_on(daemon, i);
         } else if (count < WIRE_NODES_MAX) {
@@ -337,7 +361,7 @@ void daemon_expect(struct daemon *daemon) {
     free(expected);
 }
 
-/* One message names all machines that leave by the same moment. */
+/* Requests evictions: one message names all machines that leave by the same time. */
 static void tell_evictions(struct daemon *daemon) {
     const char *names[WIRE_NODES_MAX];
     for (size_t first = 0; first < daemon->fleet.machine_count; first++) {
@@ -358,7 +382,7 @@ static void tell_evictions(struct daemon *daemon) {
                 !job_link_caught_up(daemon->link)) {
                 names[count++] = daemon->fleet.machines[i].row.machine.id;
             } else {
-                entry->node = NODE_OUT;
+                node_become(entry, NODE_OUT);
             }
         }
         double notice_ms = 1e3 * daemon_wall_of(daemon, by);
@@ -366,7 +390,7 @@ static void tell_evictions(struct daemon *daemon) {
     }
 }
 
-/* Whether the machine may be terminated: its time has come, its node is gone and its hour need not be used up, or
+/* Whether the machine may be terminated: its time has come, or its node is gone and its hour need not be used up, or
  * everything ends at once. */
 static bool may_end(const struct daemon *daemon, size_t i, double now) {
     const struct ledger_machine *machine = &daemon->fleet.machines[i].row;
@@ -395,8 +419,8 @@ static void terminate_due(struct daemon *daemon) {
     }
     if (count > 0) {
         provider_terminate(daemon->provider, ids, count);
-        daemon->loop.next_list =
-            fmin(daemon->loop.next_list, now + daemon->clock.speed); /* so that the list shows them gone */
+        /* soon, to confirm that they are gone */
+        daemon->loop.next_list = fmin(daemon->loop.next_list, now + daemon->clock.speed);
     }
     free(ids);
 }
@@ -420,8 +444,8 @@ double daemon_machines_due(const struct daemon *daemon) {
     return due;
 }
 
-/* Gives one machine back as the phase requires. After the job's end its node need not leave first. Reliable machines,
- * which hold the state, go last. */
+/* Gives one machine back as the phase requires. After the job's end its node need not leave first. Reliable machines go
+ * last, since they hold the state. */
 static void release_one(struct daemon *daemon, size_t i, bool transient_left) {
     const struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     int64_t now = daemon_now(daemon);
@@ -438,10 +462,10 @@ static void release_one(struct daemon *daemon, size_t i, bool transient_left) {
             daemon_release(daemon, i, at, hold);
         }
     } else if (machine->reliable && !transient_left && machine->release_at == 0) {
-        daemon->fleet.machines[i].node = NODE_OUT;
+        node_become(&daemon->fleet.machines[i], NODE_OUT);
         daemon_release(daemon, i, now, false);
     } else if (!machine->reliable && (machine->release_at == 0 || daemon->fleet.machines[i].hold)) {
-        daemon_release(daemon, i, now + daemon->config->notice_seconds, false);
+        daemon_release(daemon, i, now + daemon->config->periods.notice_seconds, false);
     }
 }
 
@@ -454,18 +478,4 @@ void daemon_release_all(struct daemon *daemon) {
     for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
         release_one(daemon, i, transient_left);
     }
-}
-
-bool daemon_all_gone(const struct daemon *daemon) {
-    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
-        if (daemon->fleet.machines[i].row.ended == 0) {
-            return false;
-        }
-    }
-    for (size_t l = 0; l < daemon->fleet.launch_count; l++) {
-        if (daemon->fleet.launches[l].row.stage <= LEDGER_WAITING) {
-            return false;
-        }
-    }
-    return true;
 }

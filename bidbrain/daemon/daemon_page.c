@@ -1,8 +1,7 @@
-/* The HTTP server of `bidbrain run --http` (web/server.h): bidbrain's lines `money` and `decision`, its status and its
- * metrics. The history lasts as long as the state: its file is STATE-history. */
+/* The HTTP server of `bidbrain run --http` (web/server.h). Shows bidbrain's lines `money` and `decision`, its status
+ * and its metrics. The history lasts as long as the state; its file is STATE-history. */
 #include "bidbrain/daemon/daemon_private.h"
 
-#include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 
 #include <errno.h>
@@ -16,7 +15,7 @@
 static void wake(void *context) {
     const struct daemon *daemon = context;
     const uint64_t one = 1;
-    (void)!write(daemon->page.wake_fd, &one, sizeof one); /* fails only if it is awake already */
+    (void)!write(daemon->page.wake_fd, &one, sizeof one); /* fails only if a wake-up is already pending */
 }
 
 static void woken(void *context) {
@@ -27,7 +26,7 @@ static void woken(void *context) {
     }
 }
 
-/* Finds the file of the history, and removes one that belongs to an earlier state. */
+/* Finds the history's file. Removes it if it belongs to an earlier state. */
 static int open_history(struct daemon *daemon, char path[PATH_MAX], struct error *error) {
     const char *state = daemon->config->state;
     int code = ledger_value(daemon->ledger, "page-began", &daemon->page.began, error);
@@ -84,20 +83,6 @@ void daemon_page_close(struct daemon *daemon) {
         close(page->wake_fd);
     }
     json_decref(page->money);
-}
-
-void daemon_page_line(struct daemon *daemon, const json_t *line) {
-    struct daemon_page *page = &daemon->page;
-    if (page->web == NULL) {
-        return;
-    }
-    json_t *timed = json_pack("{s:s,s:I,s:f}", "type", json_string_value(json_object_get(line, "type")), "iteration",
-                              (json_int_t)daemon->job.iterations, "seconds", (double)daemon_now(daemon) - page->began);
-    json_object_update_missing(timed, (json_t *)(uintptr_t)line); /* jansson takes no const object */
-    char *text = json_dumps(timed, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
-    web_line(page->web, page->lines++, text, strlen(text));
-    free(text);
-    json_decref(timed);
 }
 
 void daemon_page_step(struct daemon *daemon) {

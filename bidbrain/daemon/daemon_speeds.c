@@ -1,23 +1,22 @@
-/* How fast the machines' types work, from the job's status (bidbrain/policy/speeds.h), and the state that keeps it. */
+/* Measures how fast the machines' types work, from the job's status (bidbrain/policy/speeds.h), and stores the
+ * result. */
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/memory.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { SPEEDS_STATE_TEXT = 1 << 16 /* bytes, enough for SPEEDS_TYPES_MAX types */ };
 static const char SPEEDS_STATE[] = "speeds"; /* name of the value in the state */
 
 double daemon_speed(const struct daemon *daemon, const char *type) {
-    return daemon->config->measure_speeds ? speeds_of(&daemon->job.speeds, type) : 0;
+    return daemon->config->application.measure_speeds ? speeds_of(&daemon->job.speeds, type) : 0;
 }
 
 /* ---- The state ---- */
 
 int daemon_speeds_load(struct daemon *daemon, struct error *error) {
-    if (!daemon->config->measure_speeds) {
+    if (!daemon->config->application.measure_speeds) {
         return 0;
     }
     struct error wrong = {0};
@@ -75,13 +74,14 @@ json_t *daemon_speeds_json(const struct daemon *daemon) {
 
 /* ---- Windows ---- */
 
-double daemon_node_work(const struct daemon *daemon, const char *node) {
+/* Returns the work per hour of the machine with this node: its vCPUs weighted by speed. 0: a reliable machine, or not
+ * ours. */
+static double node_work(const struct daemon *daemon, const char *node) {
     size_t i = daemon_find_machine(daemon, node);
     if (i == SIZE_MAX || daemon->fleet.machines[i].row.reliable) {
         return 0;
     }
-    const struct catalog_price *type =
-        catalog_find(&daemon->config->known, daemon->fleet.machines[i].row.machine.type, daemon->region);
+    const struct catalog_price *type = daemon_type(daemon, daemon->fleet.machines[i].row.machine.type);
     const struct portfolio_market market = {.type = type, .speed = type != NULL ? daemon_speed(daemon, type->type) : 0};
     return type != NULL ? portfolio_nu(&market) : 0;
 }
@@ -93,7 +93,7 @@ struct counting {
 
 static void count_node(void *context, const char *node) {
     struct counting *counting = context;
-    counting->work += daemon_node_work(counting->daemon, node);
+    counting->work += node_work(counting->daemon, node);
 }
 
 double daemon_nodes_work(const struct daemon *daemon) {
@@ -102,12 +102,12 @@ double daemon_nodes_work(const struct daemon *daemon) {
     return counting.work;
 }
 
-/* A machine counts while its node works, and has done so for a window. Reliable machines serve besides: they say
- * nothing of their type. */
+/* Whether a machine counts: its node has worked for a window and still works. Reliable machines do not count: they also
+ * serve, so that they show nothing about their type. */
 static bool is_measured(const struct daemon *daemon, const struct daemon_machine *machine) {
     return machine->node == NODE_MEMBER && !machine->row.reliable && machine->row.ended == 0 &&
            !machine->row.machine.noticed &&
-           market_clock_elapsed() - machine->joined_wall >= daemon->config->speed_seconds;
+           market_clock_elapsed() - machine->joined_wall >= daemon->config->application.speed_seconds;
 }
 
 static size_t find_measured(const struct daemon *daemon, const struct job_link_speed *told, size_t count,
@@ -119,7 +119,7 @@ static size_t find_measured(const struct daemon *daemon, const struct job_link_s
             continue;
         }
         const char *name = daemon->fleet.machines[i].row.machine.type;
-        const struct catalog_price *type = catalog_find(&daemon->config->known, name, daemon->region);
+        const struct catalog_price *type = daemon_type(daemon, name);
         if (type != NULL) {
             machines[found++] = (struct speeds_machine){type->type, type->vcpus, told[n].slowness};
         }
@@ -127,7 +127,7 @@ static size_t find_measured(const struct daemon *daemon, const struct job_link_s
     return found;
 }
 
-/* The unit of work has changed: what was measured in the old one is converted, or forgotten. */
+/* Converts or forgets what was measured in the old unit of work. */
 static void convert_work(struct daemon *daemon, double before, double after) {
     measure_forget_rates(&daemon->job.measure);
     if (before > 0 && after > 0) {
@@ -141,14 +141,14 @@ static void convert_work(struct daemon *daemon, double before, double after) {
 void daemon_take_speeds(void *context, const struct job_link_speed *told, size_t count) {
     struct daemon *daemon = context;
     double now = market_clock_elapsed();
-    if (!daemon->config->measure_speeds || now < daemon->job.next_speeds_wall) {
+    if (!daemon->config->application.measure_speeds || now < daemon->job.next_speeds_wall) {
         return;
     }
     struct speeds_machine *machines = memory_zeroed(count + 1, sizeof *machines);
     size_t found = find_measured(daemon, told, count, machines);
     if (found > 0) {
         double before = daemon_nodes_work(daemon);
-        daemon->job.next_speeds_wall = now + daemon->config->speed_seconds;
+        daemon->job.next_speeds_wall = now + daemon->config->application.speed_seconds;
         if (speeds_add(&daemon->job.speeds, machines, found, daemon_now(daemon))) {
             char text[DAEMON_SPEEDS_TEXT];
             convert_work(daemon, before, daemon_nodes_work(daemon));

@@ -9,7 +9,7 @@
 
 enum {
     FINDINGS_FIRST_MAX =
-        ERROR_TEXT_MAX - 80 /* bytes of the first error's text, when the number of further ones follows it */
+        ERROR_TEXT_MAX - 80 /* bytes of the first error's text, so that the number of further errors fits after it */
 };
 
 static void findings_add(struct findings *findings, bool warning, const char *text) {

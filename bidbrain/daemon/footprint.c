@@ -2,24 +2,23 @@
 #include "bidbrain/daemon/footprint.h"
 
 #include "agileml/base/instant.h"
-#include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
     FOOTPRINT_LATE_SHARE =
-        4 /* share of the lead: an hour that ends sooner than that is renewed, as there is no time to decide */
+        4 /* part of the lead: if the hour ends sooner, it is renewed, as there is no time to decide */
 };
 
 struct groups {
-    struct portfolio_holding
-        list[POLICY_HELD_MAX]; /* for each launch, its machines that run and stay; `of` is the launch's token */
+    /* running machines that stay, grouped by launch; `of` is the launch's token */
+    struct portfolio_holding list[POLICY_HELD_MAX];
     size_t count;
-    struct portfolio_holding
-        coming[POLICY_HELD_MAX]; /* pending machines, as far as there is room for them and a price is known */
+    /* pending machines, as far as there is room and their price is known */
+    struct portfolio_holding coming[POLICY_HELD_MAX];
     size_t coming_count;
     double pending_vcpus, pending_machines, pending_dollars;
 };
@@ -73,7 +72,7 @@ struct bill footprint_bill(const struct footprint *f, const struct ledger_machin
     if (m != MARKET_NONE && market_price(f->known.markets[m].prices, start) != PRICE_UNKNOWN) {
         return billing_spot(f->known.rules, f->known.markets[m].prices, start, machine_end(f, machine), how);
     }
-    /* Without prices of its market it counts at its bid, the most that it can have cost. */
+    /* Without prices of its market, the machine costs at most its bid. */
     return billing_on_demand(f->known.rules, machine->bid, start, machine_end(f, machine), BILLING_RELEASED);
 }
 
@@ -126,7 +125,7 @@ static void add_running(const struct footprint *f, struct groups *groups, const 
             return;
         }
     }
-    if (groups->count == POLICY_HELD_MAX) { /* then portfolio.c buys nothing more */
+    if (groups->count == POLICY_HELD_MAX) { /* portfolio.c then buys nothing more */
         add_pending(f, groups, market, 1, machine->bid);
         return;
     }
@@ -137,7 +136,7 @@ static void add_running(const struct footprint *f, struct groups *groups, const 
                                                                .bid = machine->bid};
 }
 
-/* Returns how many machines a launch may still bring that has not had its last answer. */
+/* Returns how many machines an unfinished launch may still bring. */
 static unsigned launch_pending(const struct footprint *f, const struct ledger_launch *launch) {
     unsigned known = 0;
     if (launch->stage > LEDGER_WAITING) {
@@ -180,15 +179,16 @@ static bool pays_by_the_hour(const struct footprint *f) {
 
 /* ---- The budget ---- */
 
-/* Returns the micro-dollars that may still be committed. Running machines are counted to the end of their hour
- * (ec2-2016), or an hour ahead. */
+/* Returns the micro-dollars that may still be committed. A running machine counts to the end of its hour (ec2-2016), or
+ * one hour ahead. */
 static double budget_left(const struct footprint *f, const struct groups *groups) {
     if (f->budget_micro == INT64_MAX) {
         return INFINITY;
     }
     struct footprint_spend spend = footprint_spend(f);
     double left = (double)f->budget_micro - (double)(spend.spot.amount + spend.on_demand.amount) / HOUR;
-    left -= (double)f->known.reliable * (double)f->known.reliable_type->price; /* their next hour */
+    /* the next hour of the reliable machines */
+    left -= (double)f->known.reliable * (double)f->known.reliable_type->price;
     left -= groups->pending_dollars * (double)PRICE_DOLLAR;
     for (size_t g = 0; !pays_by_the_hour(f) && g < groups->count; g++) {
         left -= (double)groups->list[g].count * (double)market_now(f, groups->list[g].market);
@@ -196,9 +196,8 @@ static double budget_left(const struct footprint *f, const struct groups *groups
     return left;
 }
 
-/* Whether the budget requires that all transient machines go now. Where machines are paid by the second they have no
- * paid hour that ends: they go when the money left pays for them only until two more decisions and the notice are over.
- * */
+/* Whether the budget requires that all transient machines go now. Machines paid by the second have no paid hour that
+ * ends. They go when the money left pays only for two more decisions and the notice. */
 static bool budget_reached(const struct footprint *f, const struct groups *groups) {
     if (f->budget_micro == INT64_MAX || pays_by_the_hour(f)) {
         return false;
@@ -233,7 +232,7 @@ unsigned footprint_reliable_room(const struct footprint *f, unsigned held, unsig
 
 /* ---- Decisions ---- */
 
-/* Machines that are given back run to the end of their paid hour; those paid by the second leave at once. */
+/* Gives machines back: at the end of their paid hour, or at once if they are paid by the second. */
 static void release_group(const struct footprint *f, const struct portfolio_holding *group, unsigned count,
                           int64_t *release_at) {
     for (size_t i = 0; i < f->machine_count && count > 0; i++) {
@@ -246,7 +245,7 @@ static void release_group(const struct footprint *f, const struct portfolio_hold
     }
 }
 
-/* Counts a market among `groups`, whose first `count` are found already. */
+/* Adds a market's group to `groups` unless it is among the first `count`. Returns the new count. */
 static size_t add_group(const struct footprint *f, size_t *groups, size_t count, size_t market) {
     const struct portfolio_market *added = &f->known.markets[market];
     for (size_t g = 0; g < count; g++) {
@@ -277,7 +276,8 @@ size_t footprint_groups(const struct footprint *f, const struct portfolio_plan *
     return count > 0 && f->known.reliable > 0 ? count + 1 : count;
 }
 
-/* Whether the machines that stay, of configured markets, are of as many groups as a job without reliable ones needs. */
+/* Whether the machines that stay, of configured markets, are in as many groups as a job without reliable machines
+ * needs. */
 static bool enough_groups(const struct footprint *f, const struct portfolio_plan *plan, const struct groups *held) {
     size_t groups[POLICY_HELD_MAX];
     size_t count = 0;
@@ -287,8 +287,7 @@ static bool enough_groups(const struct footprint *f, const struct portfolio_plan
     return !f->known.app.copies.spread || count + (f->known.reliable > 0) >= POLICY_GROUPS_LEAST;
 }
 
-/* Gives back machines that an earlier configuration bought in markets which this one does not name: no decision would
- * ever consider them. */
+/* Gives back machines of markets that the present configuration does not have: no decision would consider them. */
 static void release_unwanted(const struct footprint *f, struct portfolio_plan *plan, int64_t *release_at) {
     for (size_t i = 0; i < f->machine_count && f->known.market_count > 0; i++) {
         const struct ledger_machine *machine = f->machines[i];
@@ -329,6 +328,7 @@ void footprint_decide(const struct footprint *f, struct portfolio_plan *plan, in
         portfolio_decide(&all, plan);
     }
     for (size_t g = 0; g < groups.count; g++) {
+        assert(plan->kept[g] <= groups.list[g].count);
         release_group(f, &groups.list[g], groups.list[g].count - plan->kept[g], release_at);
     }
     if (enough_groups(f, plan, &groups)) {
@@ -392,7 +392,7 @@ bool footprint_reasons(const struct footprint *f, struct footprint_reasons *reas
     return any;
 }
 
-/* Appends what keeps these markets out; their number stands before it. */
+/* Appends the reason that keeps these markets out; the caller has written their number. */
 static void reason_text(const struct footprint *f, const struct footprint_reasons *reasons,
                         enum footprint_reason reason, char *text, size_t size) {
     const struct portfolio_market *cheapest = &f->known.markets[reasons->cheapest];

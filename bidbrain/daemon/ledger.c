@@ -1,6 +1,6 @@
-/* See ledger.h. WAL with synchronous=FULL: a put that has returned survives a kill and a power failure. The lock is
- * flock(2) on a file of its own beside the state, since closing any descriptor of the database itself would drop
- * SQLite's own locks. */
+/* See ledger.h. Uses WAL with synchronous=FULL: a put that has returned survives a kill and a power failure. The lock
+ * is flock(2) on a separate file beside the state: closing any descriptor of the database itself would drop SQLite's
+ * own locks. */
 #include "bidbrain/daemon/ledger.h"
 
 #include "agileml/base/memory.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In the file's header, and in the text below. */
+/* In the file's header, and repeated in ledger_create. */
 enum { LEDGER_APPLICATION = 0x42424C44 /* "BBLD" */, LEDGER_VERSION = 2 };
 
 static const char ledger_create[] =
@@ -57,7 +57,7 @@ static int ledger_execute(struct ledger *ledger, const char *sql, struct error *
     return sqlite3_exec(ledger->database, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ledger_failed(ledger, error);
 }
 
-/* Returns the first column of the first row; `text` NULL: as a number. */
+/* Reads the first column of the first row. `text` NULL: reads it as a number. */
 static int ledger_ask(struct ledger *ledger, const char *sql, int64_t *number, char *text, size_t size,
                       struct error *error) {
     sqlite3_stmt *statement = NULL;
@@ -106,7 +106,7 @@ static int ledger_new(struct ledger *ledger, const char *job, struct error *erro
     return code;
 }
 
-/* Accepts a state file, makes an empty file one, and changes no other file. */
+/* Accepts a state file, and initializes an empty file. Does not change any other file. */
 static int ledger_identify(struct ledger *ledger, const char *job, struct error *error) {
     int64_t application = 0;
     int64_t version = 0;
@@ -175,7 +175,8 @@ int ledger_open(struct ledger **opened, const char *path, const char *job, enum 
         code = ledger_copy(ledger, error);
     } else if (mode == LEDGER_READ) {
         code = access(path, F_OK) != 0 ? error_set(error, AML_EINPUT, "%.300s: %s", path, strerror(errno)) : 0;
-        code = code != 0 ? code : ledger_open_file(ledger, path, SQLITE_OPEN_READWRITE, error); /* for the WAL's sake */
+        /* writable, because of the WAL */
+        code = code != 0 ? code : ledger_open_file(ledger, path, SQLITE_OPEN_READWRITE, error);
     } else {
         const char *reason;
         code = ledger_lock(ledger, error);
@@ -249,7 +250,7 @@ static void row_get_text(struct row *row, char *text, size_t size) {
     snprintf(text, size, "%s", value != NULL ? (const char *)value : "");
 }
 
-/* Steps to the next row. Returns false at the end, and then the statement is closed. */
+/* Steps to the next row. Returns false at the end, where it closes the statement. */
 static bool row_step(struct ledger *ledger, struct row *row, int *code, struct error *error) {
     int step = sqlite3_step(row->statement);
     row->next = 0;
@@ -383,7 +384,9 @@ int ledger_machines(struct ledger *ledger, void (*visit)(void *context, const st
         m.release_at = row_get(&row);
         m.ended = row_get(&row);
         int64_t how = row_get(&row);
-        m.how = how >= LEDGER_RUNS && how <= LEDGER_VANISHED ? (enum ledger_end)how : LEDGER_VANISHED;
+        m.how = m.ended == 0                                 ? LEDGER_RUNS
+                : how > LEDGER_RUNS && how < LEDGER_VANISHED ? (enum ledger_end)how
+                                                             : LEDGER_VANISHED;
         visit(context, &m);
     }
     return code;
@@ -425,7 +428,7 @@ int ledger_markets(struct ledger *ledger, void (*visit)(void *context, const str
 
 /* ---- Named values ---- */
 
-/* Begins a statement about the value of that name. */
+/* Begins a statement about the value called `name`. */
 static int value_begin(struct ledger *ledger, struct row *row, const char *text, const char *name,
                        struct error *error) {
     int code = row_begin(ledger, row, text, error);

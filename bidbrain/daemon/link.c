@@ -3,7 +3,7 @@
 
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "agileml/control/observer.h"
+#include "agileml/control/state/observer.h"
 #include "agileml/wire/records.h"
 
 #include <jansson.h>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    LINK_EXPECT_MS = 5000, /* between repetitions of the list of expected machines */
-    LINK_STATUS_MS = 4000, /* between requests for the status, which the controller always answers */
+    LINK_EXPECT_MS = 5000, /* time between repetitions of the list of expected machines */
+    LINK_STATUS_MS = 4000, /* time between requests for the status, which are always answered */
 };
 
 struct link_node {
@@ -23,13 +23,13 @@ struct link_node {
     bool present;
 };
 
-/* Lines for the job's report that the controller has not confirmed, oldest first. Only the first is sent at a time: the
- * controller would take a line that arrives after a newer one for a repetition. */
+/* Lines for the job's report that the controller has not confirmed, oldest first. Only one is sent at a time: a line
+ * that arrives after a newer one would count as a repetition. */
 struct link_notes {
     json_t *list[LINK_NOTES_MAX];
     size_t count;
-    uint64_t request; /* the number of the first one's request; 0: none is under way */
-    bool full;        /* a line was left out since the list was last empty */
+    uint64_t request; /* number of the first line's request; 0: none is under way */
+    bool full;        /* a line was dropped since the list was last empty */
 };
 
 struct job_link {
@@ -38,16 +38,16 @@ struct job_link {
     struct net_io *io;
     struct observer observer;
     uint64_t heard_us, status_us; /* 0: never */
-    uint64_t status_lines;        /* lines read when the status was last asked for */
+    uint64_t status_lines;        /* lines read when the status was last requested */
     bool caught_up;
-    bool refused; /* the log says that the controller refuses what we send */
+    bool refused; /* the log has a warning that the controller rejects our messages */
     double iteration_ended;
-    struct link_node *nodes; /* in the order in which they came */
+    struct link_node *nodes; /* in the order of arrival */
     size_t node_count;
-    struct wire_machine *expected; /* the last that was told */
+    struct wire_machine *expected; /* last reported list */
     size_t expected_count;
-    uint64_t expected_request; /* its number */
-    uint64_t expected_us;      /* when it was last told; 0: never */
+    uint64_t expected_request; /* number of its request */
+    uint64_t expected_us;      /* when it was last sent; 0: never */
     struct link_notes notes;
 };
 
@@ -133,7 +133,7 @@ static void read_iteration(struct job_link *link, const json_t *line) {
     const json_t *number = json_object_get(line, "iteration");
     double ended = json_number_value(json_object_get(line, "seconds"));
     double items = json_number_value(json_object_get(line, "items"));
-    double partial = json_number_value(json_object_get(line, "partial")); /* the share of the work that was reported */
+    double partial = json_number_value(json_object_get(line, "partial")); /* share of the work that the line covers */
     struct job_link_iteration iteration = {
         .ended = ended, .items = partial > 0 ? items / partial : items, .seconds = ended - link->iteration_ended};
     link->iteration_ended = ended;
@@ -174,7 +174,7 @@ static void receive_line(struct job_link *link, json_t *line) {
 
 /* ---- Requests ---- */
 
-/* The observer may drop a request. The caller repeats it, and relies only on the notice's end. */
+/* A request may be lost. The caller repeats it, and relies only on the end of the notice. */
 void job_link_evict(struct job_link *link, const char *const *nodes, size_t count, uint32_t notice_ms) {
     if (count > 0 && count <= WIRE_NODES_MAX) {
         struct message evict = {.type = MESSAGE_EVICT, .evict.notice_ms = notice_ms};
@@ -304,7 +304,7 @@ static void read_speeds(struct job_link *link, const json_t *status) {
     for (size_t n = 0; n < json_array_size(nodes); n++) {
         const json_t *node = json_array_get(nodes, n);
         const char *name = json_string_value(json_object_get(node, "name"));
-        double slowness = json_number_value(json_object_get(node, "slowness_long")); /* null: 0 */
+        double slowness = json_number_value(json_object_get(node, "slowness_long")); /* 0 if null */
         if (name != NULL && slowness > 0) {
             speeds[count++] = (struct job_link_speed){name, slowness};
         }
@@ -323,7 +323,8 @@ static void read_stage(struct job_link *link, const json_t *status) {
     link->listener.stage(link->listener.context, transient);
 }
 
-/* The report has been read to its end once as many lines were read as it had when a status was made. */
+/* A status says how many lines the report had. When as many lines were read, the report has been read to its end
+ * once. */
 static void receive_status(struct job_link *link, const struct message *message) {
     size_t size;
     const char *text = records_text(message, &size);
@@ -337,7 +338,7 @@ static void receive_status(struct job_link *link, const struct message *message)
     } else if (json_is_integer(lines) && link->observer.lines_read >= (uint64_t)json_integer_value(lines)) {
         link->caught_up = true;
     } else if (status != NULL && link->observer.lines_read > link->status_lines) {
-        ask_status(link); /* at once while lines come; if one was lost, job_link_step asks again */
+        ask_status(link); /* right away while lines come; if the request is lost, job_link_step repeats it */
     }
     json_decref(status);
 }

@@ -14,9 +14,9 @@ enum {
     CLOCK_TRIES = 5,
     CLOCK_TIMEOUT_MS = 2000,
     CLOCK_WAIT_MS = 500,
-    CLOCK_MOST_S = 4, /* no try begins later */
+    CLOCK_MOST_S = 4, /* limit for the start of a try */
     CLOCK_LOOK_MS = 2000,
-    CLOCK_APART_S = 900, /* EC2 refuses requests that are further from its time */
+    CLOCK_APART_S = 900, /* EC2 rejects requests whose time differs by more */
     CLOCK_URL_TEXT = 512,
 };
 
@@ -25,7 +25,7 @@ double market_clock_system(void) {
 }
 
 double market_clock_elapsed(void) {
-    return clock_seconds(CLOCK_BOOTTIME); /* goes on while the machine sleeps */
+    return clock_seconds(CLOCK_BOOTTIME); /* also counts while the machine sleeps */
 }
 
 double market_clock_seconds(const struct market_clock *clock) {
@@ -82,7 +82,7 @@ static int ask(struct market_clock *clock, const char *url, int tries, struct er
         }
         const struct http_request request = {.method = "GET", .url = url, .timeout_ms = CLOCK_TIMEOUT_MS};
         http_run(http, http_start(http, &request, take_clock, &asking));
-        if (asking.error.code != AML_EFAIL) { /* another answer would be the same */
+        if (asking.error.code != AML_EFAIL) { /* another try would get the same answer */
             break;
         }
     }

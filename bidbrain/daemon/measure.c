@@ -1,28 +1,17 @@
 /* See measure.h. */
 #include "bidbrain/daemon/measure.h"
 
+#include "agileml/base/median.h"
+
 #include <math.h>
-#include <stdlib.h>
 
-enum { MEASURE_SETTLING = 1 /* iterations after the one in which something changed */, MEASURE_SIZES_MAX = 32 };
-
-static int compare_numbers(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Sorts them. */
-static double median(double *numbers, size_t count) {
-    qsort(numbers, count, sizeof *numbers, compare_numbers);
-    return count % 2 == 1 ? numbers[count / 2] : (numbers[count / 2 - 1] + numbers[count / 2]) / 2;
-}
+enum { MEASURE_SETTLING = 1 /* iterations of a change after its last join or leave */, MEASURE_SIZES_MAX = 32 };
 
 static size_t kept(size_t count, size_t most) {
     return count < most ? count : most;
 }
 
-/* The rate of the newest clean iterations of one size. */
+/* Returns the rate of the newest clean iterations of the same size. */
 static bool rate_before(const struct measure *measure, double *rate, double *work) {
     double rates[MEASURE_BEFORE];
     size_t count = 0;
@@ -36,7 +25,7 @@ static bool rate_before(const struct measure *measure, double *rate, double *wor
         rates[count++] = sample->rate;
     }
     if (count > 0) {
-        *rate = median(rates, count);
+        *rate = median_sort(rates, count);
     }
     return count > 0;
 }
@@ -98,11 +87,11 @@ bool measure_throughput(const struct measure *measure, double *items_per_vcpu_se
     if (count < MEASURE_LEAST) {
         return false;
     }
-    *items_per_vcpu_second = median(each, count);
+    *items_per_vcpu_second = median_sort(each, count);
     return true;
 }
 
-/* The sizes that there are enough samples of, smallest first, with their median rates. */
+/* Returns the sizes with enough samples, smallest first, with their median rates. */
 static size_t measure_sizes(const struct measure *measure, struct measure_sample sizes[MEASURE_SIZES_MAX]) {
     double rates[MEASURE_SAMPLES_MAX];
     size_t there = kept(measure->count, MEASURE_SAMPLES_MAX);
@@ -123,7 +112,7 @@ static size_t measure_sizes(const struct measure *measure, struct measure_sample
             }
         }
         if (found >= MEASURE_LEAST) {
-            sizes[count++] = (struct measure_sample){next, median(rates, found)};
+            sizes[count++] = (struct measure_sample){next, median_sort(rates, found)};
         }
         last = next;
     }
@@ -143,7 +132,7 @@ bool measure_phi(const struct measure *measure, double *phi, double *reference_w
     if (pairs == 0) {
         return false;
     }
-    *phi = fmin(1, fmax(MEASURE_PHI_MIN, median(slopes, pairs) / (sizes[0].rate / sizes[0].work)));
+    *phi = fmin(1, fmax(MEASURE_PHI_MIN, median_sort(slopes, pairs) / (sizes[0].rate / sizes[0].work)));
     *reference_work = sizes[0].work;
     return true;
 }
@@ -157,6 +146,6 @@ bool measure_loss(const struct measure_losses *losses, double *seconds) {
     if (count < MEASURE_LEAST) {
         return false;
     }
-    *seconds = median(sorted, count);
+    *seconds = median_sort(sorted, count);
     return true;
 }

@@ -14,9 +14,9 @@
  *   sigma        median of the losses of changes in which nodes only joined
  *   lambda       median of the losses of changes in which some nodes left
  *
- * The loss of a change is the time without progress beyond what the lost vCPUs explain, not below 0: the seconds that
- * the change's iterations took, less their items / r0 x v1 / v0. r0 is the rate of the last clean iterations before, v0
- * their vCPUs, v1 those that were left (at most v0). */
+ * The loss of a change is its time without progress, beyond what the lost vCPUs explain: the seconds of the change's
+ * iterations, less items / (r0 x v1 / v0), but at least 0. r0 is the rate of the last clean iterations before, v0 their
+ * vCPUs, v1 the vCPUs left (at most v0). */
 #ifndef BIDBRAIN_DAEMON_MEASURE_H
 #define BIDBRAIN_DAEMON_MEASURE_H
 
@@ -24,46 +24,46 @@
 #include <stddef.h>
 
 enum {
-    MEASURE_SAMPLES_MAX = 256, /* the newest count */
+    MEASURE_SAMPLES_MAX = 256, /* the newest samples are kept */
     MEASURE_LOSSES_MAX = 32,
     MEASURE_BEFORE = 3, /* clean iterations before a change, which give r0 */
-    MEASURE_LEAST = 3,  /* with fewer observations a guess is better */
+    MEASURE_LEAST = 3,  /* fewer observations are worse than a guess */
 };
 #define MEASURE_PHI_MIN 0.05
 
 struct measure_sample {
-    double work, rate; /* items per second */
+    double work, rate; /* rate: items per second */
 };
 
 struct measure_losses {
     double seconds[MEASURE_LOSSES_MAX];
-    size_t count; /* ever; the newest are kept */
+    size_t count; /* number of all losses; the newest are kept */
 };
 
-/* Zeroed: nothing seen. */
+/* Zeroed: nothing was measured. */
 struct measure {
     struct measure_sample samples[MEASURE_SAMPLES_MAX];
-    size_t count; /* ever */
+    size_t count; /* number of all samples */
     struct measure_losses joins, evictions;
-    unsigned settling; /* iterations of the change under way that are still to come */
-    bool evicting;     /* nodes have left in it */
-    bool measured;     /* there was a clean rate before it: */
+    unsigned settling; /* iterations left in the present change */
+    bool evicting;     /* nodes left during the present change */
+    bool measured;     /* a clean rate from before the change is known, in the fields below */
     double before_rate, before_work, least_work;
     double change_seconds, change_items;
 };
 
-/* An iteration has ended. */
+/* An iteration that has ended. */
 struct measure_iteration {
-    double seconds, items; /* it took; it worked on */
-    double work;           /* of the machines that are part of the job at its end */
-    bool joined, left;     /* nodes, during it */
+    double seconds, items; /* duration; items worked on */
+    double work;           /* work of the machines in the job at its end */
+    bool joined, left;     /* nodes joined or left during it */
 };
 
 void measure_add(struct measure *measure, const struct measure_iteration *iteration);
-/* The unit of work has changed: forgets the clean iterations. Losses, in seconds, stay. */
+/* Forgets the clean iterations, since the unit of work has changed. Losses stay: they are in seconds. */
 void measure_forget_rates(struct measure *measure);
 
-/* Each returns false, and leaves the value alone, when there are too few observations. */
+/* Each returns false, and leaves its results unchanged, when there are too few observations. */
 bool measure_throughput(const struct measure *measure, double *items_per_vcpu_second);
 bool measure_phi(const struct measure *measure, double *phi, double *reference_work);
 bool measure_loss(const struct measure_losses *losses, double *seconds);

@@ -51,11 +51,11 @@ static void add_list(char text[UNWANTED_TEXT], const char *what, const char *con
     add(text, "%s", names.count == 0 ? " all" : "");
 }
 
-void unwanted_text(const struct unwanted *unwanted, const struct config *config, char text[UNWANTED_TEXT]) {
+void unwanted_text(const struct unwanted *unwanted, const struct config_markets *wanted, char text[UNWANTED_TEXT]) {
     text[0] = '\0';
-    add(text, "there is no price of a market that is wanted: asked for product \"%s\"", config->product);
-    add_list(text, ", zones", config->zones);
-    add_list(text, ", types", config->types);
+    add(text, "there is no price of a market that is wanted: asked for product \"%s\"", wanted->product);
+    add_list(text, ", zones", wanted->zones);
+    add_list(text, ", types", wanted->types);
     if (unwanted->products.count == 0) {
         add(text, "; no price came at all");
         return;
@@ -66,5 +66,5 @@ void unwanted_text(const struct unwanted *unwanted, const struct config *config,
     add(text,
         "; wanted types have %lld vCPUs and %g GiB or more, are not burstable, and the catalog knows them in the "
         "region",
-        (long long)config->vcpus_min, config->memory_min);
+        (long long)wanted->vcpus_min, wanted->memory_min);
 }

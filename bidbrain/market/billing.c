@@ -3,8 +3,8 @@
 
 #include <assert.h>
 
-/* The seconds to pay of a machine's last hour, of which it ran `used` seconds (0..3600). `first`: this is also its
- * first hour, which begins even if the machine ran no second. */
+/* Returns the seconds to pay of a machine's last hour, of which it ran `used` seconds (0..3600). `first`: this is its
+ * first hour too, which begins even if the machine ran no second. */
 static int64_t billing_last_hour(const struct market_rules *rules, int64_t used, bool first, enum billing_end how) {
     if (how == BILLING_SHARED || (used == 0 && !first)) {
         return used;

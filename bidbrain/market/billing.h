@@ -21,7 +21,7 @@ enum billing_end {
 };
 
 struct bill {
-    int64_t amount;       /* units of money.h */
+    int64_t amount;       /* in units of money.h */
     int64_t paid_seconds; /* seconds that the machine ran and we pay */
     int64_t free_seconds; /* seconds that the machine ran and we do not pay */
 };

@@ -44,10 +44,7 @@ static void catalog_sort(struct catalog *catalog) {
 }
 
 static struct catalog_price *catalog_new(struct catalog *catalog) {
-    if (catalog->count == catalog->capacity) {
-        catalog->capacity = catalog->capacity == 0 ? 1024 : 2 * catalog->capacity;
-        catalog->prices = memory_resized(catalog->prices, catalog->capacity, sizeof *catalog->prices);
-    }
+    catalog->prices = memory_extended(catalog->prices, catalog->count, &catalog->capacity, sizeof *catalog->prices);
     struct catalog_price *price = &catalog->prices[catalog->count++];
     memset(price, 0, sizeof *price);
     return price;
@@ -155,4 +152,13 @@ int catalog_read(struct catalog *catalog, const char *path, struct error *error)
     }
     json_decref(root);
     return code;
+}
+
+double type_speed_of(const struct type_speed *list, size_t count, const char *type) {
+    for (size_t s = 0; s < count; s++) {
+        if (strcmp(list[s].type, type) == 0) {
+            return list[s].speed;
+        }
+    }
+    return 0;
 }

@@ -19,7 +19,7 @@ struct catalog_price {
     uint32_t vcpus, memory_mib;
 };
 
-/* Sorted by type, then region; a zeroed struct is an empty catalog. */
+/* Sorted by type, then region. A zeroed struct is empty. */
 struct catalog {
     struct catalog_price *prices;
     size_t count, capacity;
@@ -28,15 +28,25 @@ struct catalog {
 enum catalog_year { CATALOG_2016, CATALOG_2017 }; /* built-in on-demand prices: before or after December 2016 */
 
 void catalog_open(struct catalog *catalog, enum catalog_year year);
-/* Adds a file's types. AML_EINPUT with one line that names the file, the line or type, and what was expected. */
+/* Adds a file's types. Returns AML_EINPUT with one line that names the file, the line or type, and what was
+ * expected. */
 int catalog_read(struct catalog *catalog, const char *path, struct error *error);
 void catalog_close(struct catalog *catalog);
 /* Whether a type may use its vCPUs fully only for a while (t1, t2, t3, ...), so that its work can't be counted on. */
 bool catalog_burstable(const char *type);
-/* Whether machines of a type are bought for work: the type is known (not NULL), not burstable, and large enough. Memory
- * in GiB. */
+/* Whether machines of a type are bought for work: the type is known (not NULL), not burstable, and large enough.
+ * `memory_min` is in GiB. */
 bool catalog_fits(const struct catalog_price *type, int64_t vcpus_min, double memory_min);
-/* NULL when the type is not known with a price in that region. */
+/* Returns NULL when the type has no known price in that region. */
 const struct catalog_price *catalog_find(const struct catalog *catalog, const char *type, const char *region);
+
+/* A file's entry for the speed of a type's vCPUs. */
+struct type_speed {
+    char type[CATALOG_NAME_MAX];
+    double speed;
+};
+
+/* Returns the speed in a list; 0: the type is not in it. */
+double type_speed_of(const struct type_speed *list, size_t count, const char *type);
 
 #endif

@@ -5,7 +5,7 @@
 const char *const CATALOG_REGIONS[CATALOG_REGION_COUNT] = {"us-east-1", "us-west-1",      "us-west-2",
                                                            "eu-west-1", "ap-northeast-1", "sa-east-1"};
 
-/* Memory in MiB; prices in micro-dollars per hour in the order of CATALOG_REGIONS, 0: not known. */
+/* Memory in MiB. Prices in micro-dollars per hour in the order of CATALOG_REGIONS; 0: unknown. */
 const struct catalog_type CATALOG_TYPES[] = {
     {"c1.medium", 2, 1741, {130000, 148000, 130000, 148000, 158000, 179000}},
     {"c1.xlarge", 8, 7168, {520000, 592000, 520000, 592000, 632000, 718000}},
@@ -115,7 +115,7 @@ const struct catalog_type CATALOG_TYPES[] = {
 };
 const size_t CATALOG_TYPE_COUNT = sizeof CATALOG_TYPES / sizeof *CATALOG_TYPES;
 
-/* What us-east-1 asked from January to November 2016 where it differs: the price cut of December 2016 came later. */
+/* us-east-1's prices from January to November 2016, where they differ: before the price cut of December 2016. */
 const struct catalog_old_price CATALOG_OLD_PRICES[] = {
     {"c4.large", 105000},    {"c4.xlarge", 209000},    {"c4.2xlarge", 419000}, {"c4.4xlarge", 838000},
     {"c4.8xlarge", 1675000}, {"m4.large", 120000},     {"m4.xlarge", 239000},  {"m4.2xlarge", 479000},

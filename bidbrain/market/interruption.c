@@ -5,7 +5,6 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/text_input.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,8 +31,8 @@ static int json_read(const char *path, json_t **root, struct error *error) {
 
 /* ---- The advisor's rates ---- */
 
-/* The middle of a band as a constant hazard: P(interrupted within a month) = 1 - exp(-hazard x 730 h). The last band is
- * open: ">20 %" is read as 30 %. */
+/* Returns the middle of a band as a constant hazard: P(interrupted within a month) = 1 - exp(-hazard x 730 h). The last
+ * band is open: ">20 %" counts as 30 %. */
 static double band_hazard(json_int_t band) {
     static const double middle[5] = {0.025, 0.075, 0.125, 0.175, 0.30};
     return -log(1 - middle[band < 0 ? 0 : band > 4 ? 4 : band]) / MONTH_HOURS;
@@ -99,7 +98,7 @@ static int lifetimes_open(struct interruptions *interruptions, const char *path,
     return code;
 }
 
-/* The share of lifetimes of at most `hours`. */
+/* Returns the share of lifetimes of at most `hours`. */
 static double lifetimes_before(const struct interruptions *interruptions, double hours) {
     size_t low = 0;
     size_t high = interruptions->lifetime_count;
@@ -118,7 +117,7 @@ static double lifetimes_before(const struct interruptions *interruptions, double
 
 static void trace_add(struct interruption_trace *trace, int64_t time, int64_t count) {
     if (trace->count > 0 && trace->times[trace->count - 1] >= time) {
-        trace->counts[trace->count - 1] = count; /* the last count of a moment holds */
+        trace->counts[trace->count - 1] = count; /* the last count at a time holds */
         return;
     }
     if (trace->count > 0 && trace->counts[trace->count - 1] == count) {
@@ -214,7 +213,7 @@ static int replay_file(void *context, const char *path, struct error *error) {
     return code;
 }
 
-/* Machines lost over machine-hours, of all traces together. */
+/* Returns machines lost per machine-hour, over all traces. */
 static double replay_rate(const struct interruptions *interruptions) {
     double lost = 0;
     double hours = 0;
@@ -289,13 +288,13 @@ void interruptions_close(struct interruptions *interruptions) {
 
 /* ---- Draws ---- */
 
-/* A pseudo-random number in (0, 1). */
+/* Returns a pseudo-random number in (0, 1). */
 static double draw_unit(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
     uint64_t bits = hash_mix(hash_mix(hash_mix(hash_mix(seed) ^ a) ^ b) ^ c);
     return ((double)(bits >> 12) + 0.5) / 4503599627370496.0;
 }
 
-/* The trace that a market follows in a world; *offset is where the world's time 0 lies in the trace. */
+/* Returns the trace that a market follows in a world. *offset is the trace's time at the world's time 0. */
 static const struct interruption_trace *replay_trace(const struct interruptions *interruptions, size_t m, uint64_t seed,
                                                      int64_t *offset) {
     size_t t = (size_t)(draw_unit(seed, m, 1, 0) * (double)interruptions->trace_count);
@@ -304,7 +303,7 @@ static const struct interruption_trace *replay_trace(const struct interruptions 
     return trace;
 }
 
-/* The index of the step that contains `at`, a time within the trace. */
+/* Returns the index of the step that contains `at`, a time within the trace. */
 static size_t trace_index(const struct interruption_trace *trace, int64_t at) {
     size_t low = 0;
     size_t high = trace->count;
@@ -320,14 +319,15 @@ static size_t trace_index(const struct interruption_trace *trace, int64_t at) {
 }
 
 /* When the trace falls from a to b machines, an allocation is lost whole with probability 1 - b/a; the paper, too,
- * loses allocations whole. Looks ahead over one lap of the trace; without a loss in it the machine is never taken. */
+ * loses allocations whole. Looks ahead over one lap of the trace. If the lap has no loss, the machine is never
+ * taken. */
 static int64_t replay_time(const struct interruptions *interruptions, size_t m, int64_t time, uint64_t draw,
                            uint64_t seed) {
     int64_t offset;
     const struct interruption_trace *trace = replay_trace(interruptions, m, seed, &offset);
     int64_t at = (time + offset) % trace->length;
     size_t index = trace_index(trace, at);
-    int64_t lap = time - at; /* the world's time at which the present lap began */
+    int64_t lap = time - at; /* world time at which the present lap began */
     for (size_t step = 0; step < trace->count; step++) {
         size_t next = index + 1;
         if (next == trace->count) { /* the step from a lap's end to the next lap's start is no event */

@@ -25,8 +25,8 @@ static bool market_is(const struct market *market, const char *type, const char 
     return strcmp(market->type, type) == 0 && strcmp(market->zone, zone) == 0 && strcmp(market->product, product) == 0;
 }
 
-/* The index of a market in the list, or INDEX_NONE. *key is the key of its entry, free if INDEX_NONE: keys are hashes,
- * and another name may have the same one. */
+/* Returns the index of a market in the list, or INDEX_NONE. *key is the key of its entry, or a free key if INDEX_NONE.
+ * Keys are hashes: two names may have the same one. */
 static int64_t markets_index(const struct markets *markets, const char *type, const char *zone, const char *product,
                              uint64_t *key) {
     for (*key = market_key(type, zone, product);; (*key)++) {
@@ -35,12 +35,6 @@ static int64_t markets_index(const struct markets *markets, const char *type, co
             return found;
         }
     }
-}
-
-struct market *markets_find(const struct markets *markets, const char *type, const char *zone, const char *product) {
-    uint64_t key;
-    int64_t found = markets_index(markets, type, zone, product, &key);
-    return found == INDEX_NONE ? NULL : markets->list[found];
 }
 
 static int markets_new(struct markets *markets, const char *type, const char *zone, const char *product, uint64_t key,
@@ -52,10 +46,7 @@ static int markets_new(struct markets *markets, const char *type, const char *zo
     if (markets->count >= MARKETS_MAX) {
         return error_set(error, AML_ELIMIT, "more than %d markets", MARKETS_MAX);
     }
-    if (markets->count == markets->capacity) {
-        markets->capacity = markets->capacity == 0 ? 64 : 2 * markets->capacity;
-        markets->list = memory_resized(markets->list, markets->capacity, sizeof *markets->list);
-    }
+    markets->list = memory_extended(markets->list, markets->count, &markets->capacity, sizeof *markets->list);
     struct market *market = memory_zeroed(1, sizeof *market);
     strcpy(market->type, type);
     strcpy(market->zone, zone);
@@ -83,10 +74,7 @@ int markets_add(struct markets *markets, const char *type, const char *zone, con
         }
         market = markets->last;
     }
-    if (market->count == market->capacity) {
-        market->capacity = market->capacity == 0 ? 256 : 2 * market->capacity;
-        market->points = memory_resized(market->points, market->capacity, sizeof *market->points);
-    }
+    market->points = memory_extended(market->points, market->count, &market->capacity, sizeof *market->points);
     market->points[market->count++] = point;
     markets->points++;
     return 0;
@@ -122,7 +110,7 @@ static uint64_t market_sort(struct market *market) {
     return rises < falls ? rises : falls;
 }
 
-/* Keeps one point for each moment. */
+/* Keeps one point for each time. */
 static void market_unique(struct market *market, struct markets *markets) {
     size_t kept = 0;
     for (size_t i = 0; i < market->count; i++) {
@@ -276,8 +264,8 @@ int64_t market_price(const struct market *market, int64_t time) {
     return index == MARKET_NONE ? PRICE_UNKNOWN : market->points[index].price;
 }
 
-/* The first point at or after `at` whose price is above `price`; market->finished if there is none. Walks
- * up while an entry's maximum is too low, and down into the first entry whose maximum is above `price`. */
+/* Returns the first point at or after `at` whose price is above `price`; market->finished if there is none. Walks up
+ * while an entry's maximum is too low, then down into the first entry whose maximum is above `price`. */
 static size_t market_index_above(const struct market *market, size_t at, int64_t price) {
     int level = -1;
     while (at < market->finished) {

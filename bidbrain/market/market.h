@@ -43,24 +43,23 @@ struct markets {
     struct market **list; /* in the order of insertion until markets_finish, which sorts by name */
     size_t count, capacity;
     struct index_map by_name;
-    struct market *last; /* the market of the last point added: files mostly hold one market after another */
+    struct market *last; /* market of the last added point: files mostly hold one market after another */
     /* Counts about the data; market_read_warn prints one warning for each of the last four. */
     uint64_t files, points, skipped, duplicates, conflicts, unordered;
 };
 
-/* Adds a point, in any order. AML_ELIMIT when there are too many markets or a text is too long. */
+/* Adds a point, in any order. Returns AML_ELIMIT when there are too many markets or a text is too long. */
 int markets_add(struct markets *markets, const char *type, const char *zone, const char *product,
                 struct market_point point, struct error *error);
-/* Sorts all points. Call it after markets_add and before any query, and again after more points were added. Of points
- * with the same time and price one stays (counted in `duplicates`); of different prices at one time the highest stays
+/* Sorts all points. Call it after markets_add and before any query, and again after adding more points. Of points with
+ * the same time and price one stays (counted in `duplicates`). Of different prices at one time the highest stays
  * (counted in `conflicts`). */
 void markets_finish(struct markets *markets);
-struct market *markets_find(const struct markets *markets, const char *type, const char *zone, const char *product);
 /* Frees the markets for which `keep` returns false. The markets are finished. */
 void markets_keep(struct markets *markets, bool (*keep)(const void *context, const struct market *market),
                   const void *context);
 void markets_close(struct markets *markets);
-/* The first and the last time of all points; false when there are none. */
+/* Finds the first and the last time of all points. Returns false when there are no points. */
 bool markets_span(const struct markets *markets, int64_t *first, int64_t *last);
 
 /* Whether the market refuses launches at `bid` and takes running machines of that bid. A price that equals the bid does
@@ -68,17 +67,19 @@ bool markets_span(const struct markets *markets, int64_t *first, int64_t *last);
 static inline bool price_passes(int64_t price, int64_t bid) {
     return price > bid;
 }
-/* "type/zone" */
+/* Writes "type/zone". */
 void market_name(const struct market *market, char name[MARKET_NAME_MAX]);
-/* The region of a zone: "us-east-1a" gives "us-east-1"; a name without such a letter is its own region. */
+/* Writes the region of a zone: "us-east-1a" gives "us-east-1". A name that does not end in such a letter is its own
+ * region. */
 void market_region(const char *zone, char region[MARKET_TEXT_MAX]);
-/* The index of the point whose price holds at `time`; MARKET_NONE before the first point. */
+/* Returns the index of the point whose price holds at `time`; MARKET_NONE before the first point. */
 size_t market_index(const struct market *market, int64_t time);
-/* The price that holds at `time`; PRICE_UNKNOWN before the first point. */
+/* Returns the price that holds at `time`; PRICE_UNKNOWN before the first point. */
 int64_t market_price(const struct market *market, int64_t time);
-/* The first moment at or after `time` at which the price is above `price`; MARKET_NEVER if the series has none. */
+/* Returns the first time at or after `time` at which the price is above `price`; MARKET_NEVER if there is none. */
 int64_t market_first_above(const struct market *market, int64_t time, int64_t price);
-/* The highest price that holds at some moment of first..last; PRICE_UNKNOWN if `last` is before the first point. */
+/* Returns the highest price that holds at any time in first..last; PRICE_UNKNOWN if `last` is before the first
+ * point. */
 int64_t market_highest(const struct market *market, int64_t first, int64_t last);
 
 #endif

@@ -6,12 +6,11 @@
 #include "bidbrain/market/market.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- Headers ---- */
 
-/* Names of columns; those further down give way to those before them that mean the same. */
+/* Names of columns. Of roles with the same meaning the first in this order counts. */
 enum role { TYPE, ZONE, ZONE_ID, REGION, PRODUCT, PRICE, TIME, DATE, EPOCH, ROLES };
 
 static const char *const type_names[] = {"instancetype", "type", "machinetype", NULL};
@@ -97,7 +96,7 @@ static bool is_product(const char *text) {
     return false;
 }
 
-/* What a field holds; ROLES: nothing known. */
+/* Returns what a field holds; ROLES: unknown. */
 static enum role role_of(const char *text) {
     int64_t number;
     const char *price = text + (*text == '$');
@@ -110,8 +109,8 @@ static enum role role_of(const char *text) {
                                             : ROLES;
 }
 
-/* Finds the columns of a line of data by what stands in them. False: there is not one price and one time, or what
- * a field holds is not clear. */
+/* Finds the columns of a line of data by their contents. Returns false if there is not exactly one price and one time,
+ * or if the role of a field is ambiguous. */
 static bool infer(struct market_columns *columns, const char *line, const char *end) {
     int places[ROLES];
     size_t column = 0;
@@ -154,7 +153,7 @@ bool market_line_is_token(const char *line, const char *end) {
 
 /* ---- The first line ---- */
 
-/* Names forms of the AWS CLI's output that are not read. */
+/* Rejects the AWS CLI's output formats that can't be read. */
 static int check_form(const char *line, const char *end, struct error *error) {
     const char *form = begins_with(line, end, "--") || begins_with(line, end, "+-") || begins_with(line, end, "|")
                            ? "table"
@@ -165,7 +164,7 @@ static int check_form(const char *line, const char *end, struct error *error) {
                                     "this is the AWS CLI's --output %s: expected --output json or --output text", form);
 }
 
-/* Says what a header lacks. */
+/* Reports what a header lacks. */
 static int incomplete(const int places[ROLES], struct error *error) {
     return error_set(error, AML_EINPUT, "a header without %s: expected columns such as timestamp and price",
                      places[PRICE] < 0 ? "a column of the price" : "a column of the time");

@@ -1,4 +1,4 @@
-/* See market_read.h. Reads the lines or bytes of text_lines.h in one pass; an archive's member is such a stream,
+/* See market_read.h. Reads the lines or bytes of text_lines.h in one pass. An archive's member is such a stream,
  * too. */
 #include "bidbrain/market/market_read.h"
 
@@ -23,17 +23,17 @@ enum { FIELD_TYPE = 1, FIELD_ZONE = 2, FIELD_PRODUCT = 4, FIELD_PRICE = 8, FIELD
 struct record {
     unsigned fields;
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX], product[MARKET_TEXT_MAX];
-    char date[MARKET_TEXT_MAX]; /* of the time, where it stands apart */
-    bool priced;                /* a price was given, perhaps 0 */
+    char date[MARKET_TEXT_MAX]; /* date of the time, if it has its own field */
+    bool priced;                /* it has a price, perhaps 0 */
     struct market_point point;
 };
 
 struct reader {
     struct markets *markets;
-    const char *product; /* wanted; NULL: all */
+    const char *product; /* the only product to read; NULL: all */
     struct text_lines lines;
-    uint64_t line;       /* where the current record stands, for messages */
-    struct record given; /* the fields that the file's name gives */
+    uint64_t line;       /* line of the current record, for messages */
+    struct record given; /* fields that come from the file's name */
     uint64_t records;
     struct error *error;
 };
@@ -63,7 +63,7 @@ static int record_price(struct reader *reader, struct record *record, const char
         snprintf(message, sizeof message, "price '%.60s': expected no negative price", text);
         return reader_fail(reader, message);
     }
-    if (record->point.price == 0) { /* EC2 has written 0.000000 for "no price" */
+    if (record->point.price == 0) { /* EC2 has used 0.000000 for "no price" */
         record->fields &= ~(unsigned)FIELD_PRICE;
         return 0;
     }
@@ -71,7 +71,7 @@ static int record_price(struct reader *reader, struct record *record, const char
     return 0;
 }
 
-/* Takes a time, or the time of a day of the record's date. */
+/* Reads a time. A time of day is completed by the record's date. */
 static int record_time(struct reader *reader, struct record *record, const char *text) {
     char message[240];
     char whole[2 * MARKET_TEXT_MAX + 2];
@@ -91,7 +91,7 @@ static int record_time(struct reader *reader, struct record *record, const char 
     return 0;
 }
 
-/* Adds a record that is complete together with the fields of the file's name; counts an incomplete one as skipped. */
+/* Adds a record that is complete with the fields from the file's name. Counts an incomplete record as skipped. */
 static int record_end(struct reader *reader, const struct record *record) {
     const struct record *given = &reader->given;
     reader->records++;
@@ -110,12 +110,12 @@ static int record_end(struct reader *reader, const struct record *record) {
 
 /* ---- Fields ---- */
 
-/* Products as EC2 names them; some write the system alone. */
+/* Returns EC2's name of a product; some files have only the operating system. */
 static const char *product_of(const char *text) {
     return strcasecmp(text, "linux") == 0 ? MARKET_PRODUCT : strcasecmp(text, "windows") == 0 ? "Windows" : text;
 }
 
-/* Takes a field of a line, or a member of a JSON object. An empty one is not there. */
+/* Reads a field of a line, or a member of a JSON object. An empty field counts as absent. */
 static int record_field(struct reader *reader, struct record *record, enum market_column kind, const char *text) {
     if (*text == '\0') {
         return 0;
@@ -147,7 +147,7 @@ static int record_field(struct reader *reader, struct record *record, enum marke
 
 /* ---- JSON ---- */
 
-/* Writes a number as a field's text, without an exponent. Whole ones are exact: nanoseconds have 19 digits. */
+/* Writes a number as a field's text, without an exponent. Integers are exact: nanoseconds have 19 digits. */
 static void json_number_text(const json_t *value, char text[MARKET_READ_FIELD_MAX + 1]) {
     if (json_is_integer(value)) {
         snprintf(text, MARKET_READ_FIELD_MAX + 1, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
@@ -156,7 +156,8 @@ static void json_number_text(const json_t *value, char text[MARKET_READ_FIELD_MA
     }
 }
 
-/* Takes the members that are dates, or all others: a date stands before or behind the time that it belongs to. */
+/* Reads the members that are dates, or all others. Dates are read first, since a date may come before or after its
+ * time. */
 static int json_take(struct reader *reader, json_t *object, bool dates, struct record *record) {
     const char *key;
     json_t *value;
@@ -189,7 +190,8 @@ static bool json_has(json_t *object, enum market_column kind) {
     return false;
 }
 
-/* Takes an object as a record if it has a price, or two other members of a record; objects around records have not. */
+/* Takes an object as a record if it has a price or two other members of a record. Objects around records have
+ * neither. */
 static int json_record(struct reader *reader, json_t *object) {
     struct record record = {0};
     int code = json_take(reader, object, true, &record);
@@ -211,12 +213,12 @@ struct json_text {
     char *bytes;
     size_t size, capacity;
     struct json_open {
-        size_t start;  /* of its text, in bytes */
+        size_t start;  /* offset of its text in bytes */
         uint64_t line; /* where it begins */
         bool replaced; /* a value in it was replaced by `null`, and its line ends are lost */
     } open[MARKET_READ_DEPTH_MAX];
     unsigned depth;
-    bool quoted, escaped; /* within a string; behind a backslash in it */
+    bool quoted, escaped; /* inside a string; after a backslash in it */
 };
 
 static bool json_is_blank(char byte) {
@@ -333,8 +335,7 @@ static int json_file(struct reader *reader) {
 
 /* ---- CSV, TSV and the AWS CLI's text ---- */
 
-/* Cuts the line into fields. Returns their number, counted on when there are more than MARKET_COLUMNS_MAX; 0: a quote
- * is not closed. */
+/* Cuts the line into fields. Returns their number, which may exceed MARKET_COLUMNS_MAX; 0: a quote is not closed. */
 static size_t text_cut(const char *line, const char *end, enum text_separator separator,
                        struct text_field fields[MARKET_COLUMNS_MAX]) {
     size_t count = 0;
@@ -351,7 +352,8 @@ static size_t text_cut(const char *line, const char *end, enum text_separator se
     return count;
 }
 
-/* Takes the fields that are dates, or all others: a date stands before or behind the time that it belongs to. */
+/* Reads the fields that are dates, or all others. Dates are read first, since a date may come before or after its
+ * time. */
 static int text_take(struct reader *reader, const struct market_columns *columns, const struct text_field *fields,
                      bool dates, struct record *record) {
     int code = 0;
@@ -390,7 +392,7 @@ static int text_record(struct reader *reader, const struct market_columns *colum
     return code != 0 ? code : record_end(reader, &record);
 }
 
-/* Finds out the columns from the first line. */
+/* Finds the columns from the first line. */
 static int text_columns(struct reader *reader, const char *line, const char *end, struct market_columns *columns,
                         bool *header) {
     struct error reason = {0};
@@ -399,7 +401,7 @@ static int text_columns(struct reader *reader, const char *line, const char *end
 
 static int text_file(struct reader *reader) {
     struct market_columns columns = {0};
-    uint64_t token = 0; /* the line of what may be the CLI's token for the next page, before all records; 0: none */
+    uint64_t token = 0; /* line that may be the CLI's token for the next page, before all records; 0: none */
     char *line;
     size_t length;
     int code;
@@ -433,8 +435,8 @@ static int text_file(struct reader *reader) {
 
 /* ---- Files ---- */
 
-/* Reads the fields that a file's name gives: "c3.xlarge-us-east-1a.csv.gz" has type and zone,
- * "ec2-spot-market-VA.json.gz" the letters that EC2's console gave its first regions. */
+/* Takes fields from a file's name. "c3.xlarge-us-east-1a.csv.gz" has type and zone. "ec2-spot-market-VA.json.gz" has
+ * the letters that EC2's console used for its first regions. */
 static void reader_given(struct reader *reader, const char *path) {
     static const char *const first_regions[][2] = {{"VA", "us-east-1"}, {"CA", "us-west-1"}, {"EU", "eu-west-1"}};
     const char *base = strrchr(path, '/');
@@ -491,7 +493,7 @@ static int read_content(struct reader *reader, struct text_input *input, const c
 struct archive {
     const char *path;
     struct text_input *input;
-    uint64_t left; /* bytes of the member that are not read yet */
+    uint64_t left; /* unread bytes of the member */
     unsigned char block[TAR_BLOCK];
 };
 
@@ -508,7 +510,7 @@ static int archive_member(void *context, void *bytes, size_t size, size_t *got, 
     return code == 0 && *got < wanted ? archive_fail(archive, "the archive is cut short", error) : code;
 }
 
-/* Skips the rest of the member and `padding` bytes. */
+/* Skips the rest of the member, then `padding` bytes. */
 static int archive_skip(struct archive *archive, uint64_t padding, struct error *error) {
     size_t got;
     int code = 0;
@@ -541,7 +543,7 @@ static int archive_next(struct archive *archive, bool *more, struct error *error
     return 0;
 }
 
-/* Reads the members that are files like files on disk, and skips all others. */
+/* Reads the members that are files as if they were files on disk. Skips all others. */
 static int read_members(struct reader *reader, struct archive *archive) {
     bool more = false;
     int code;

@@ -6,10 +6,8 @@
 
 #include <sqlite3.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* Stand in the file's header and distinguish a store from other SQLite files. The same numbers stand in
- * store_create. */
+/* In the file's header, to distinguish a store from other SQLite files; repeated in store_create. */
 enum { STORE_APPLICATION = 0x42424D4B /* "BBMK" */, STORE_VERSION = 1 };
 
 static const char store_create[] =
@@ -64,7 +62,7 @@ static int store_number(struct market_store *store, const char *sql, int64_t *nu
     return code;
 }
 
-/* Accepts a store, makes a store of an empty file, and rejects any other file unchanged. */
+/* Accepts a store, and turns an empty file into one. Rejects any other file unchanged. */
 static int store_identify(struct market_store *store, struct error *error) {
     int64_t application = 0;
     int64_t version = 0;

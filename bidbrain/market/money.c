@@ -8,7 +8,7 @@
 bool price_parse(const char *text, int64_t *price) {
     bool negative = *text == '-';
     int64_t value = 0;
-    int decimals = -1; /* seen so far; -1: no point yet */
+    int decimals = -1; /* so far; -1: no decimal point yet */
     bool digits = false;
     for (const char *c = text + negative; *c != '\0'; c++) {
         if (*c == '.' && decimals < 0) {

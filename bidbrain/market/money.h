@@ -22,11 +22,11 @@ static inline double amount_dollars(int64_t amount) {
     return (double)amount / (double)AMOUNT_DOLLAR;
 }
 
-/* Reads a decimal number of dollars such as "0.0187" into micro-dollars; digits after the sixth decimal are rounded
- * half up. False: not such a number, or PRICE_MAX or more. A leading '-' is accepted; the caller rejects negative
+/* Reads a decimal number of dollars such as "0.0187" into micro-dollars. Rounds digits after the sixth decimal half up.
+ * Returns false if it is no such number, or PRICE_MAX or more. Accepts a leading '-'; the caller rejects negative
  * prices. */
 bool price_parse(const char *text, int64_t *price);
-/* The shortest text that price_parse reads as `price`. */
+/* Writes the shortest text that price_parse reads as `price`. */
 void price_format(int64_t price, char text[PRICE_TEXT_MAX]);
 
 #endif

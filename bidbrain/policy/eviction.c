@@ -57,7 +57,8 @@ unsigned eviction_regime(const struct market *market, int64_t on_demand, int64_t
     return regime_of(price, on_demand, lowest, highest);
 }
 
-/* Adds the sample at `time`. Larger deltas are passed later, if at all, so one walk over the hour serves all deltas. */
+/* Adds the sample at `time`. The price passes larger deltas later, if at all, so that one walk over the hour serves all
+ * deltas. */
 static void eviction_sample(struct eviction_market *own, const struct market *market, int64_t time) {
     size_t index = market_index(market, time);
     if (index == MARKET_NONE) {
@@ -118,7 +119,7 @@ static struct eviction_counts counts_of(const struct eviction_market *own, unsig
     return counts;
 }
 
-/* Sums the counts of all markets in one memory by regime and relative delta, with today's samples or without. */
+/* Sums one memory's counts of all markets by regime and relative delta, with or without today's samples. */
 static void pool_fill(struct eviction_pool *pool, const struct eviction *eviction, unsigned length, bool today) {
     for (size_t m = 0; m < eviction->markets->count; m++) {
         const struct eviction_market *own = &eviction->list[m];
@@ -153,7 +154,7 @@ static void rows_order(float rows[EVICTION_DELTAS][EVICTION_BINS]) {
     }
 }
 
-/* Fills in a market's estimates by one memory: by regime, and the average in row EVICTION_ANY. */
+/* Fills in a market's estimates from one memory: by regime, and the average in row EVICTION_ANY. */
 static void market_fill(struct eviction_market_table *table, const struct eviction_market *own, unsigned length,
                         bool today, const struct eviction_pool *pool) {
     float half[EVICTION_BINS];
@@ -226,7 +227,7 @@ static void market_learn_today(struct eviction_market *own) {
     memset(own->today, 0, sizeof own->today);
 }
 
-/* A day is over: scores each memory by the day's samples, then adds the samples to the memories. */
+/* Ends a day: scores each memory by the day's samples, then adds the samples to the memories. */
 static void eviction_end_day(struct eviction *eviction) {
     struct eviction_pool *pool = memory_zeroed(1, sizeof *pool);
     struct eviction_market_table *known = memory_zeroed(1, sizeof *known);
@@ -245,7 +246,7 @@ static void eviction_end_day(struct eviction *eviction) {
     free(pool);
 }
 
-/* Learns day by day, so that the result does not depend on how often it is called. */
+/* Learns day by day, so that the result does not depend on the number of calls. */
 void eviction_advance(struct eviction *eviction, int64_t now) {
     if (eviction->day == 0) {
         int64_t first = 0;
@@ -277,7 +278,7 @@ static unsigned length_of(const struct eviction *eviction, enum eviction_memory 
                                      : (unsigned)LENGTH_RECENT;
 }
 
-/* The pool of a memory with today's samples, computed at its first use. */
+/* Returns the pool of a memory with today's samples, computed at its first use. */
 static const struct eviction_pool *pool_of(struct eviction_pool *pools[EVICTION_LENGTHS],
                                            const struct eviction *eviction, unsigned length) {
     if (pools[length] == NULL) {
@@ -316,7 +317,7 @@ void eviction_table_close(struct eviction_table *table) {
 
 /* ---- Estimates ---- */
 
-/* The probability of an eviction by `seconds`, interpolated linearly between the ends of bins. */
+/* Returns the probability of an eviction within `seconds`, interpolated linearly between the ends of bins. */
 static double curve_at(const double curve[EVICTION_BINS], double seconds) {
     double at = seconds / EVICTION_STEP;
     unsigned bin = at >= EVICTION_BINS ? EVICTION_BINS - 1 : (unsigned)at;
@@ -324,7 +325,7 @@ static double curve_at(const double curve[EVICTION_BINS], double seconds) {
     return before + (curve[bin] - before) * fmin(1, at - bin);
 }
 
-/* The moment at which the curve reaches `probability`, at most `limit`. */
+/* Returns the time at which the curve reaches `probability`, at most `limit`. */
 static double curve_time(const double curve[EVICTION_BINS], double probability, double limit) {
     for (unsigned b = 0; b < EVICTION_BINS; b++) {
         if (curve[b] >= probability) {

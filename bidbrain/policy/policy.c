@@ -12,7 +12,7 @@ double policy_omega(double beta, double median, double t_r) {
 }
 
 double policy_cost(const struct policy_allocation *x) {
-    /* Without a refund the time that it is expected to run is paid: omega. */
+    /* without a refund the expected running time is paid: omega */
     return x->refund ? (1 - x->beta) * x->P * x->k * x->t_r : x->P * x->k * x->omega;
 }
 
@@ -29,7 +29,7 @@ double policy_useful_time(const struct policy_allocation *x, double any_eviction
     return x->omega - any_eviction * app->lambda - (changed ? app->sigma : 0);
 }
 
-/* phi of (3) for a footprint that can do `rate` work an hour. */
+/* Returns the phi of (3) for a footprint that can do `rate` work per hour. */
 static double policy_scaling(const struct policy_app *app, double rate) {
     if (app->reference <= 0) {
         return app->phi;
@@ -66,7 +66,7 @@ struct policy_sum policy_sum_add(struct policy_sum sum, const struct policy_allo
     return sum;
 }
 
-/* `lost`: hours of an hour that are lost to evictions. */
+/* `lost`: hours lost to evictions. */
 static double sum_cost_per_work(struct policy_sum sum, const struct policy_app *app, double lost, bool changed) {
     double useful = sum.omega - sum.rate * (lost + (changed ? app->sigma : 0));
     double work = useful * policy_scaling(app, sum.rate);
@@ -79,7 +79,7 @@ double policy_sum_cost_per_work(struct policy_sum sum, const struct policy_app *
 
 /* ---- Groups ---- */
 
-/* The probability to survive, for a logarithm: never 0. */
+/* Returns the probability to survive, never 0, so that it has a logarithm. */
 static double group_keep(const struct policy_group *group) {
     return fmax(1e-9, 1 - group->beta);
 }
@@ -126,7 +126,7 @@ struct policy_allocation policy_candidate(const struct policy_offer *offer, unsi
                                       .refund = true}; /* in both market models a first hour cut short by EC2 is free */
 }
 
-#define GROUP_ON_DEMAND SIZE_MAX /* of the on-demand machines that are never released */
+#define GROUP_ON_DEMAND SIZE_MAX /* group of the on-demand machines that are never released */
 
 struct choice {
     size_t offer;
@@ -138,18 +138,18 @@ enum {
     PLAN_GROUPS_MAX = 2 * POLICY_HELD_MAX + POLICY_JOINT_MAX + 2 /* held, coming, chosen; on demand, a candidate */
 };
 
-/* A footprint under construction: its sums for the equations, and the totals that the limits apply to. */
+/* A footprint under construction: its sums for the equations, and its totals for the limits. */
 struct plan {
     const struct policy_view *view;
     struct policy_sum sum;
-    double machines, vcpus, dollars; /* of spot machines; dollars of all */
-    double kept[POLICY_HELD_MAX];    /* machines that stay of each held allocation */
-    struct policy_group
-        groups[PLAN_GROUPS_MAX]; /* with copies.spread: of the machines that stay, come, or are bought */
+    double machines, vcpus, dollars; /* machines and vcpus: spot only; dollars: all machines */
+    double kept[POLICY_HELD_MAX];    /* number of machines of each held allocation that stay */
+    /* with copies.spread: groups of the machines that stay, come, or are bought */
+    struct policy_group groups[PLAN_GROUPS_MAX];
     size_t group_count;
-    bool end;       /* policy_is_end */
-    double dearest; /* at the end: dollars for a unit of work on demand */
-    double sure;    /* at the end: work an hour that on-demand machines could do; 0: none are offered */
+    bool end;       /* the result of policy_is_end */
+    double dearest; /* at the end: dollars per unit of work on demand */
+    double sure;    /* at the end: work per hour that on-demand machines could do; 0: none are offered */
     struct choice choices[POLICY_JOINT_MAX];
     size_t choice_count;
 };
@@ -158,7 +158,7 @@ static const struct policy_allocation *held_next(const struct policy_held *held)
     return held->expiring ? &held->renewed : &held->now;
 }
 
-/* The machines of a held allocation that stay in the plan, for their next hour. */
+/* Returns the machines of a held allocation that stay in the plan, for their next hour. */
 static struct policy_allocation plan_kept(const struct plan *plan, size_t h) {
     struct policy_allocation x = *held_next(&plan->view->held[h]);
     x.k = plan->kept[h];
@@ -182,7 +182,7 @@ static double plan_market_vcpus(const struct plan *plan, size_t market) {
     return plan_market_machines(plan, market) * plan->view->offers[market].vcpus;
 }
 
-/* The number of machines of an offer that its share of the limits still allows when groups share them. */
+/* Returns how many machines of an offer its share of the limits still allows when groups share them. */
 static double plan_share(const struct plan *plan, size_t market) {
     const struct policy_limits *limits = &plan->view->limits;
     const struct policy_offer *offer = &plan->view->offers[market];
@@ -191,7 +191,7 @@ static double plan_share(const struct plan *plan, size_t market) {
     return fmax(1, floor(room / POLICY_GROUPS_LEAST)) - plan_market_machines(plan, market);
 }
 
-/* The number of machines of an offer that the limits still allow. */
+/* Returns how many machines of an offer the limits still allow. */
 static double plan_room(const struct plan *plan, size_t market) {
     const struct policy_view *view = plan->view;
     const struct policy_offer *offer = &view->offers[market];
@@ -218,7 +218,7 @@ static double plan_room(const struct plan *plan, size_t market) {
     return floor(room + 1e-9);
 }
 
-/* Counts machines of an offer among the groups. One price takes all of a group: the highest beta of its allocations
+/* Adds machines of an offer to the groups. One price takes a whole group: the highest beta of its allocations
  * counts. */
 static void groups_add(const struct plan *plan, struct policy_group *groups, size_t *count, size_t id, double beta) {
     size_t g = 0;
@@ -239,7 +239,7 @@ static void plan_add_group(struct plan *plan, size_t market, double beta) {
     groups_add(plan, plan->groups, &plan->group_count, plan->view->offers[market].group, beta);
 }
 
-/* The groups of the plan that may stay: not those that cost more than their ceiling. */
+/* Returns the number of the plan's groups that may stay: those that cost no more than their ceiling. */
 static size_t plan_lasting_groups(const struct plan *plan) {
     size_t count = 0;
     for (size_t g = 0; g < plan->group_count; g++) {
@@ -276,18 +276,18 @@ bool policy_is_end(const struct policy_view *view) {
     return end->work > 0 && (isfinite(end->deadline) || end->work <= POLICY_END_HOURS * view->limits.most_vcpus);
 }
 
-/* The sums that determine when a footprint ends the job. Rates are units of work an hour. */
+/* Sums that determine when a footprint ends the job. Rates are units of work per hour. */
 struct finish {
-    double rate, new_rate; /* of all machines; of the machines that boot first */
-    double keep;           /* the probability that none is evicted within an hour */
-    double again;          /* how often each hour of work is done, by policy_state_lost; at least 1 */
+    double rate, new_rate; /* work of all machines; of the machines that must boot first */
+    double keep;           /* probability that no machine is evicted within an hour */
+    double again;          /* how many times each hour of work is done, by policy_state_lost; at least 1 */
 };
 
 static double allocation_rate(const struct policy_allocation *x) {
     return x->t_r > 0 ? x->k * x->nu * x->omega / x->t_r : 0;
 }
 
-/* The probability that an allocation survives an hour, derived from its probability to survive t_r. */
+/* Returns the probability that an allocation survives an hour, derived from its probability to survive t_r. */
 static double allocation_keep(const struct policy_allocation *x) {
     return x->t_r > 0 ? pow(1 - x->beta, 1 / x->t_r) : 1;
 }
@@ -298,7 +298,7 @@ static void finish_add(struct finish *finish, const struct policy_allocation *x,
     finish->keep *= allocation_keep(x);
 }
 
-/* Hours to the end by (2), with the time lost to evictions spread evenly over the hours. */
+/* Returns the hours to the end by (2), with the time lost to evictions spread evenly over the hours. */
 static double finish_hours(const struct finish *finish, const struct policy_view *view, bool changed) {
     double lost = fmin(0.95, (1 - finish->keep) * view->app.lambda);
     double scale = policy_scaling(&view->app, finish->rate) * (1 - lost) / finish->again;
@@ -306,9 +306,9 @@ static double finish_hours(const struct finish *finish, const struct policy_view
     return hours + (changed ? view->app.sigma : 0);
 }
 
-/* Adds what an allocation costs until `hours` from now, of which `paid` hours are paid already. *whole: all its
- * machines are kept for its last hour. *part: only the machines that are needed are kept for that hour, and the job
- * ends with it, at *until; an hour that begins now is paid whole. */
+/* Adds the cost of an allocation until `hours` from now, of which `paid` hours are already paid. *whole: all its
+ * machines are kept for the last hour. *part: only the machines needed are kept for that hour, and the job ends with
+ * it, at *until. An hour that begins now is paid whole. */
 static void finish_cost(const struct policy_view *view, const struct policy_allocation *x, double paid, double hours,
                         double *whole, double *part, double *until) {
     double dollars = x->P * x->k * (x->refund ? allocation_keep(x) : 1);
@@ -319,7 +319,7 @@ static void finish_cost(const struct policy_view *view, const struct policy_allo
     *until = fmax(*until, more > 0 ? paid + count : hours);
 }
 
-/* The dollars that the deadline adds to a footprint that needs `hours` to the end. */
+/* Returns the dollars that the deadline adds to a footprint that needs `hours` to the end. */
 static double late_cost(const struct plan *plan, double hours) {
     enum { TOO_LATE_DOLLARS = 1000000 };
     const struct policy_end *end = &plan->view->end;
@@ -328,7 +328,7 @@ static double late_cost(const struct plan *plan, double hours) {
     }
     double rate = end->work / hours;
     double left = fmax(0, end->deadline);
-    double dollars = (end->work * 1.2 - rate * left) * plan->dearest; /* being late at all costs a fifth of the work */
+    double dollars = (end->work * 1.2 - rate * left) * plan->dearest; /* being late costs a fifth of the work */
     double first = fmin(1, left);
     double rest = fmax(0, left - first - end->boot);
     bool possible = fmax(0, left - end->boot) * plan->sure >= end->work;
@@ -336,14 +336,14 @@ static double late_cost(const struct plan *plan, double hours) {
     return possible && missing > 0 ? dollars + TOO_LATE_DOLLARS * (1 + missing) : dollars;
 }
 
-/* The allocations of a plan, in the order held, chosen, `extra` (NULL: none). */
+/* The allocations of a plan, in the order: held, chosen, `extra` (NULL: none). */
 struct allocations {
     struct policy_allocation list[POLICY_HELD_MAX + POLICY_JOINT_MAX + 1];
     size_t market[POLICY_HELD_MAX + POLICY_JOINT_MAX + 1];
     size_t held, count;
 };
 
-/* A candidate beside a plan. */
+/* A candidate to add to a plan. */
 struct candidate {
     struct policy_allocation x;
     size_t market;
@@ -367,7 +367,7 @@ static void plan_allocations(const struct plan *plan, const struct candidate *ex
     }
 }
 
-/* Counts by groups what is lost to evictions within an hour. */
+/* Computes by groups what evictions within an hour cost. */
 static void finish_in_groups(struct finish *finish, const struct allocations *all, const struct plan *plan) {
     struct policy_group groups[PLAN_GROUPS_MAX];
     const struct policy_view *view = plan->view;
@@ -395,7 +395,7 @@ static double allocations_hours(const struct allocations *all, const struct plan
     return finish.rate > 0 ? finish_hours(&finish, plan->view, changed) : INFINITY;
 }
 
-/* Expected dollars from now to the end over the work left, `extra` bought as well. */
+/* Returns the expected dollars from now to the end, divided by the work left. `extra` is bought as well. */
 static double plan_finish(const struct plan *plan, const struct candidate *extra, bool changed) {
     const struct policy_view *view = plan->view;
     struct allocations all;
@@ -417,7 +417,7 @@ static double plan_finish(const struct plan *plan, const struct candidate *extra
     return fmin(whole, part) / view->end.work;
 }
 
-/* E_A with `extra` bought as well. */
+/* Returns E_A with `extra` bought as well. */
 static double plan_cost_per_work(const struct plan *plan, const struct candidate *extra, bool changed) {
     const struct policy_view *view = plan->view;
     struct policy_sum sum = extra != NULL ? policy_sum_add(plan->sum, &extra->x) : plan->sum;
@@ -433,15 +433,15 @@ static double plan_cost_per_work(const struct plan *plan, const struct candidate
     return policy_sum_cost_in_groups(sum, groups, count, &view->app, changed);
 }
 
-/* Returns what decisions minimize, for a plan with `extra` bought as well (NULL: nothing): E_A, or near the job's end
- * the value of plan_finish. */
+/* Returns the value that decisions minimize, for a plan with `extra` bought as well (NULL: nothing). It is E_A, or near
+ * the job's end that of plan_finish. */
 static double plan_value(const struct plan *plan, const struct candidate *extra, bool changed) {
     return plan->end ? plan_finish(plan, extra, changed) : plan_cost_per_work(plan, extra, changed);
 }
 
-/* The fewest machines of an offer, at its highest bid, that end the job within `hours` together with the plan. A
- * fiftieth of the time is spared, since ending a second late costs one more hour. 0: even `room` machines are too
- * few. */
+/* Returns the fewest machines of an offer, at its highest bid, that end the job within `hours` together with the plan.
+ * Leaves a fiftieth of the time as reserve, since ending a second late costs one more hour. Returns 0 if even `room`
+ * machines are too few. */
 static double plan_enough(const struct plan *plan, size_t market, double room, double hours) {
     const struct policy_offer *offer = &plan->view->offers[market];
     struct allocations all;
@@ -470,7 +470,8 @@ static void plan_try(const struct plan *plan, size_t market, double count, doubl
     }
 }
 
-/* The candidate with the lowest cost per work beside the plan; with `other`, only of groups that the plan has not. */
+/* Finds the candidate with the lowest cost per work beside the plan. `other`: only in groups that the plan does not
+ * have. */
 static double plan_lowest(const struct plan *plan, bool other, struct choice *best) {
     const struct policy_view *view = plan->view;
     double lowest = INFINITY;
@@ -494,7 +495,7 @@ static double plan_lowest(const struct plan *plan, bool other, struct choice *be
     return lowest;
 }
 
-/* The same, if it is below `bound`, or the plan needs another group. */
+/* Like plan_lowest, but only if the cost is below `bound` or the plan needs another group. */
 static double plan_best(const struct plan *plan, double bound, struct choice *best) {
     const struct policy_limits *limits = &plan->view->limits;
     if (limits->most_vcpus - plan->vcpus < 1 || limits->most_machines - plan->machines < 1) {
@@ -529,7 +530,7 @@ static void plan_on_demand(struct plan *plan) {
     }
 }
 
-/* The plan that keeps `kept` machines of each held allocation; expiring allocations count as renewed. */
+/* Returns the plan that keeps `kept` machines of each held allocation. Expiring allocations count as renewed. */
 static struct plan plan_held(const struct policy_view *view, const double *kept) {
     struct plan plan = {.view = view, .sum = POLICY_SUM_NONE, .end = policy_is_end(view)};
     plan.sum = policy_sum_add(plan.sum, &view->on_demand);
@@ -572,12 +573,12 @@ static struct plan plan_again(const struct plan *plan, size_t without) {
     return again;
 }
 
-/* Adds candidates while they lower the cost per work below `e`, then exchanges single ones for better ones. Returns
- * the value that is minimized. */
+/* Adds candidates while they lower the cost per work below `e`, then exchanges single candidates for better ones.
+ * Returns the minimized value. */
 static double plan_fill(struct plan *plan, double e, size_t most) {
     struct choice best;
     while (plan->choice_count < most) {
-        /* The end is an estimate: a gain of less than a hundredth is no reason to buy. */
+        /* Near the end values are estimates: a gain of less than a hundredth is no reason to buy. */
         double lower = plan_best(plan, plan->end ? e * 0.99 : e, &best);
         if (isinf(lower)) {
             break;
@@ -604,7 +605,8 @@ static double plan_fill(struct plan *plan, double e, size_t most) {
     return e;
 }
 
-/* Whether machines of a held allocation must stay, lest fewer than POLICY_GROUPS_LEAST groups that run are left. */
+/* Whether machines of a held allocation must stay: without them fewer than POLICY_GROUPS_LEAST running groups would be
+ * left. */
 static bool is_needed(const struct policy_view *view, const double *kept, size_t h) {
     struct plan plan = {.view = view};
     size_t own = view->offers[view->held[h].market].group;
@@ -622,9 +624,9 @@ static bool is_needed(const struct policy_view *view, const double *kept, size_t
     return !plan_has_group(&plan, own) && plan.group_count < POLICY_GROUPS_LEAST;
 }
 
-/* Section 4.2: an allocation is not renewed if the other allocations alone cost less per work. By that rule the only
- * working allocation would be renewed at any price, hence the ceiling. At the end a share of the machines may be
- * renewed. */
+/* Section 4.2: an allocation is not renewed if the other allocations alone cost less per work. By this rule the only
+ * working allocation would be renewed at any price; the ceiling prevents this. At the end a share of the machines may
+ * be renewed. */
 static void decide_renewal(const struct policy_view *view, double *kept, size_t h, size_t most) {
     double all = kept[h];
     double lowest = INFINITY;
@@ -640,7 +642,7 @@ static void decide_renewal(const struct policy_view *view, double *kept, size_t 
         struct plan plan = plan_held(view, kept);
         double e = plan_value(&plan, NULL, kept[h] < all);
         if (view->additions.joint && (step == steps || step == 0)) {
-            e = plan_fill(&plan, e, most); /* beyond the paper: with the best candidates bought as well */
+            e = plan_fill(&plan, e, most); /* beyond the paper: the best candidates are bought, too */
         }
         if (e < lowest || step == steps) {
             lowest = e;

@@ -48,7 +48,7 @@ double portfolio_nu(const struct portfolio_market *market) {
     return market->type->vcpus * speed_or_one(market->speed);
 }
 
-/* The most that a machine may cost: its on-demand price, and no more for its work than reference machines cost on
+/* Returns the most that a machine may cost: its on-demand price, but per work not more than the reference machines on
  * demand. Without this ceiling an idle footprint, whose cost per work is infinite, would pay any price. */
 static int64_t ceiling_of(const struct portfolio *p, const struct portfolio_market *market) {
     double work = p->reference->vcpus * speed_or_one(p->reference_speed);
@@ -100,7 +100,8 @@ struct policy_offer portfolio_offer(const struct portfolio *p, size_t m) {
     return offer;
 }
 
-/* The spot market whose machines one price takes, or of the same type and zone as machines on demand. */
+/* Returns the market that stands for the group: the market itself if spot, else the spot market of the same type and
+ * zone. */
 static size_t group_of(const struct portfolio *p, size_t m) {
     for (size_t spot = 0; is_on_demand(p, m) && spot < p->market_count; spot++) {
         if (strcmp(p->markets[spot].type->type, p->markets[m].type->type) == 0 &&
@@ -130,7 +131,7 @@ static void find_offers(const struct portfolio *p, struct policy_offer *offers) 
 
 /* ---- Holdings ---- */
 
-/* A holding as an allocation for the next `seconds` at `price`. */
+/* Returns a holding as an allocation for the next `seconds` at `price`. */
 static struct policy_allocation expected(const struct portfolio *p, const struct portfolio_holding *holding,
                                          int64_t price, int64_t seconds) {
     size_t m = holding->market;
@@ -166,7 +167,7 @@ static struct policy_held held_of(const struct portfolio *p, const struct portfo
     if (p->rules->whole_hours) {
         int64_t paid = market->prices != NULL ? market_price(market->prices, end - HOUR) : price;
         held.now = expected(p, holding, paid != PRICE_UNKNOWN ? paid : price, end - p->now);
-    } else { /* paid by the second: look one hour ahead */
+    } else { /* paid by the second: looks one hour ahead */
         held.expiring = held.expiring || (p->review_on_demand && market->prices == NULL);
         held.now = expected(p, holding, price, HOUR);
     }
@@ -176,7 +177,7 @@ static struct policy_held held_of(const struct portfolio *p, const struct portfo
     return held;
 }
 
-/* Notes where machines are coming. */
+/* Counts the coming machines in their markets' offers. */
 static void note_coming(const struct portfolio *p, struct policy_view *view, struct policy_offer *offers) {
     for (size_t c = 0; c < p->coming_count; c++) {
         const struct portfolio_holding *coming = &p->coming[c];
@@ -190,8 +191,8 @@ static void note_coming(const struct portfolio *p, struct policy_view *view, str
     view->limits.coming_dollars_per_hour = p->pending.dollars;
 }
 
-/* At the end of the job: counts coming machines as held, as if their first hour began now, since they may be all that
- * the job still needs. */
+/* At the end of the job, counts coming machines as held, as if their first hour began now: they may be all that the job
+ * still needs. */
 static void count_coming(const struct portfolio *p, struct policy_view *view, struct policy_offer *offers,
                          struct policy_held *held) {
     for (size_t c = 0; c < p->coming_count && view->held_count < POLICY_HELD_MAX; c++) {
@@ -234,10 +235,10 @@ struct policy_view portfolio_view(const struct portfolio *p, struct policy_offer
 
 /* ---- Decisions ---- */
 
-/* The money and the rate as actions are carried out. */
+/* The money and the rate that are left while actions are carried out. */
 struct purse {
     double money; /* micro-dollars left */
-    double rate;  /* dollars an hour of all held and coming machines, at the prices of their paid hours */
+    double rate;  /* dollars per hour of all held and coming machines, at the prices of their paid hours */
 };
 
 static void buy(const struct portfolio *p, const struct policy_view *view, const struct policy_action *action,
@@ -262,7 +263,7 @@ static void buy(const struct portfolio *p, const struct policy_view *view, const
                                                            .cost_per_work = action->cost_per_work};
 }
 
-/* Renews `kept` machines of a holding whose hour ends, if the money and the rate allow it. */
+/* Renews `kept` machines of a holding whose hour ends, if money and rate allow it. */
 static void renew(const struct portfolio *p, const struct policy_view *view, size_t h, unsigned kept,
                   struct purse *purse, struct portfolio_plan *plan) {
     const struct portfolio_holding *holding = &p->held[h];
@@ -305,18 +306,19 @@ static bool is_here(const struct portfolio *p, const struct portfolio_plan *plan
     return here;
 }
 
-/* The price of work if the market's type is as fast as a measured one can be. */
+/* Returns the price of work if the market's type had the highest speed that counts. */
 static double best_case(const struct policy_offer *offer) {
     return offer->P / (offer->vcpus * SPEEDS_HIGHEST);
 }
 
-/* Machines of `main` that have as many vCPUs and cost as much as one machine of the offer, at least. */
+/* Returns how many machines of `main` have at least as many vCPUs, and cost at least as much, as one machine of the
+ * offer. */
 static double machines_instead(const struct policy_offer *main, const struct policy_offer *offer) {
     return ceil(fmax(offer->vcpus / main->vcpus, offer->P / main->P));
 }
 
-/* Returns the market whose type, never measured, may do work for the least money, and for less than those of `main` do,
- * in place of at most `spare` of these; SIZE_MAX: there is none. */
+/* Returns the market whose type was never measured and may do work for the least money. It must be cheaper than `main`,
+ * and replace at most `spare` machines of `main`. SIZE_MAX: there is none. */
 static size_t find_probe(const struct portfolio *p, const struct policy_view *view, const struct portfolio_plan *plan,
                          const struct policy_offer *main, double spare) {
     size_t best = SIZE_MAX;
@@ -333,7 +335,7 @@ static size_t find_probe(const struct portfolio *p, const struct policy_view *vi
     return best;
 }
 
-/* Buys one machine of each of some types that were never measured, in place of machines of the largest purchase: so no
+/* Buys one machine each of some types that were never measured, in place of machines of the largest purchase. Thus no
  * limit is passed, and the footprint changes only once. */
 static void buy_probes(const struct portfolio *p, const struct policy_view *view, struct purse *purse,
                        struct portfolio_plan *plan) {

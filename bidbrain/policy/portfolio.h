@@ -12,36 +12,36 @@
 #include "bidbrain/policy/policy.h"
 
 enum {
-    PORTFOLIO_LEAST_SHARE = 32, /* of most_vcpus: the smallest new allocation is 1/32 of it */
+    PORTFOLIO_LEAST_SHARE = 32, /* the smallest new allocation is 1/32 of most_vcpus */
     PORTFOLIO_PROBES_MAX = 8,
     PORTFOLIO_PROBES_DEFAULT = 4,
     PORTFOLIO_PROBES_SHARE = 8, /* probes take at most 1/8 of a purchase */
 };
-#define PORTFOLIO_PROBES_HOURS 0.5 /* a job that ends sooner is not probed for */
+#define PORTFOLIO_PROBES_HOURS 0.5 /* no probes for a job that ends sooner */
 
 /* A market to buy in. Spot markets come first, in the order of the eviction table and of the interruptions. */
 struct portfolio_market {
-    const struct market *prices;      /* of spot machines; NULL: on demand, at the type's price */
+    const struct market *prices;      /* prices of spot machines; NULL: on demand, at the type's price */
     const struct catalog_price *type; /* the machines' type and on-demand price */
     char zone[MARKET_TEXT_MAX];
-    double speed;         /* work of one of its vCPUs in an hour (speeds.h); 0: not measured, counts as 1 */
-    int64_t closed_until; /* later than now: it is cooling down, has refused a launch, or has no machines */
+    double speed;         /* work per hour of one of its vCPUs (speeds.h); 0: not measured, counts as 1 */
+    int64_t closed_until; /* if later than now: it is cooling down, has refused a launch, or has no machines */
 };
 
 struct portfolio_holding {
     size_t market;
     unsigned count;
-    int64_t start;  /* of the first billing hour */
-    int64_t bid;    /* no meaning on demand */
-    const void *of; /* the caller's own */
+    int64_t start;  /* start of the first billing hour */
+    int64_t bid;    /* bid of spot machines */
+    const void *of; /* for the caller's use */
 };
 
 /* When machines on demand are offered. */
 enum portfolio_fallback {
     FALLBACK_NEVER,
     FALLBACK_DEADLINE, /* while the job has work left and a deadline */
-    /* As FALLBACK_DEADLINE, and while no spot market is open below its ceiling; with app.copies.spread: while fewer
-     * than POLICY_GROUPS_LEAST are. */
+    /* As FALLBACK_DEADLINE, and also while no spot market is open below its ceiling. With app.copies.spread: also while
+     * fewer than POLICY_GROUPS_LEAST groups are open. */
     FALLBACK_ALWAYS,
 };
 
@@ -59,9 +59,9 @@ struct portfolio {
     bool review_on_demand; /* where machines are paid by the second: on-demand ones expire at each decision */
     const struct portfolio_market *markets;
     size_t market_count;
-    const struct catalog_price *reference; /* no work may cost more than that of this type on demand */
-    double reference_speed;                /* of its vCPUs; 0: as in portfolio_market */
-    /* Evictions are estimated by the table if rules->bids, by regime or as the market's average; otherwise by the
+    const struct catalog_price *reference; /* work may not cost more than with this type on demand */
+    double reference_speed;                /* speed of its vCPUs; 0: not measured, counts as 1 */
+    /* If rules->bids, evictions are estimated by the table, by regime or as the market's average; otherwise by the
      * interruptions. */
     const struct eviction_table *table;
     bool by_regime;
@@ -71,7 +71,7 @@ struct portfolio {
     const struct catalog_price *reliable_type;
     struct policy_app app;
     struct policy_end end;
-    struct policy_limits limits; /* for held and coming machines together */
+    struct policy_limits limits; /* limits for held and coming machines together */
     struct policy_additions additions;
     bool (*correlated)(const void *context, size_t a, size_t b);
     const void *context;
@@ -81,52 +81,52 @@ struct portfolio {
     struct portfolio_pending pending;
 
     double money;          /* micro-dollars that may still be spent; INFINITY: no budget */
-    double renewed_rate;   /* most dollars an hour of all machines after a renewal; INFINITY: no limit */
+    double renewed_rate;   /* most dollars per hour of all machines after a renewal; INFINITY: no limit */
     unsigned most_at_once; /* most machines of one acquisition */
-    /* Probes: most types, at most PORTFOLIO_PROBES_MAX, without a measured speed of which one machine each is bought in
-     * place of a part of a purchase, so that they can be compared. 0: none. */
+    /* Probes: single machines of types without a measured speed, bought in place of a part of a purchase, to compare
+     * the types. This is the limit of such types, at most PORTFOLIO_PROBES_MAX. 0: no probes. */
     unsigned probes;
 };
 
 struct portfolio_buy {
     size_t market;
     unsigned count;
-    int64_t bid;          /* 0 on demand */
-    double price;         /* dollars per machine-hour now */
-    double cost_per_work; /* E_A with it */
-    bool probe;           /* one machine whose type's speed is to be measured */
+    int64_t bid;          /* bid of spot machines; 0 on demand */
+    double price;         /* present price in dollars per machine-hour */
+    double cost_per_work; /* E_A after the purchase */
+    bool probe;           /* one machine, to measure its type's speed */
 };
 
 struct portfolio_plan {
     struct portfolio_buy buys[POLICY_JOINT_MAX + PORTFOLIO_PROBES_MAX];
     size_t buy_count;
-    unsigned kept[POLICY_HELD_MAX]; /* machines that stay of each holding */
+    unsigned kept[POLICY_HELD_MAX]; /* machines of each holding that stay */
     double cost_per_work; /* E_A before the decision: dollars per work, in vCPU-hours; infinite if no machine works */
     size_t renewed, released; /* holdings; a holding that is renewed in part counts in both */
-    double hours_left;        /* to the job's end; INFINITY if its work is unknown or no machine works */
+    double hours_left;        /* expected hours to the job's end; INFINITY if its work is unknown or no machine works */
     bool over_budget;         /* lack of money prevented a purchase or a renewal */
 };
 
-/* Allocates a list of these markets with room for one more entry; the caller frees it, also after an error. AML_EINPUT:
- * the markets are of several regions, and machines of one job need one region. */
+/* Allocates a list of these markets with room for one more entry. The caller frees it, also after an error. Returns
+ * AML_EINPUT if the markets are of several regions: machines of one job need one region. */
 int portfolio_markets(struct portfolio_market **list, const struct markets *markets, const struct catalog *catalog,
                       struct error *error);
 
 void portfolio_decide(const struct portfolio *portfolio, struct portfolio_plan *plan);
 
-/* vCPUs below which an allocation is not worth a change. */
+/* Returns the vCPUs below which an allocation is not worth a change. */
 static inline double portfolio_least_vcpus(const struct portfolio *portfolio) {
     return portfolio->limits.most_vcpus / PORTFOLIO_LEAST_SHARE;
 }
 
-/* nu: the work of one machine of the market in an hour. */
+/* Returns nu, the work of one machine of the market per hour. */
 double portfolio_nu(const struct portfolio_market *market);
 /* Builds the policy's view: fills the offers of all `market_count` markets, and the holdings. */
 struct policy_view portfolio_view(const struct portfolio *portfolio, struct policy_offer *offers,
                                   struct policy_held held[POLICY_HELD_MAX]);
-/* The offer of one market. An on-demand offer is open only in a view. */
+/* Returns the offer of one market. An on-demand offer is open only in a view. */
 struct policy_offer portfolio_offer(const struct portfolio *portfolio, size_t market);
-/* The present price of a machine in the market, or PRICE_UNKNOWN. */
+/* Returns the present price of a machine in the market, or PRICE_UNKNOWN. */
 int64_t portfolio_price(const struct portfolio *portfolio, size_t market);
 /* Whether the renewal of a machine that started at `start` has to be decided now. */
 bool portfolio_expires(const struct portfolio *portfolio, int64_t start);

@@ -1,30 +1,19 @@
 /* See speeds.h. Speeds are scaled and averaged as logarithms. */
 #include "bidbrain/policy/speeds.h"
 
+#include "agileml/base/median.h"
 #include "agileml/base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What a window says of one type. */
+/* A window's observation of one type. */
 struct observed {
     const char *type;
-    double speed; /* logarithm; on the window's own scale */
-    size_t known; /* place in speeds->types; SIZE_MAX: a new type */
+    double speed; /* logarithm, on the window's own scale */
+    size_t known; /* index in speeds->types; SIZE_MAX: a new type */
 };
-
-static int compare_numbers(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Sorts the numbers, of which there is at least one. */
-static double median(double *numbers, size_t count) {
-    qsort(numbers, count, sizeof *numbers, compare_numbers);
-    return count % 2 == 1 ? numbers[count / 2] : (numbers[count / 2 - 1] + numbers[count / 2]) / 2;
-}
 
 static size_t find_type(const struct speeds *speeds, const char *type) {
     for (size_t t = 0; t < speeds->count; t++) {
@@ -38,15 +27,6 @@ static size_t find_type(const struct speeds *speeds, const char *type) {
 double speeds_of(const struct speeds *speeds, const char *type) {
     size_t t = find_type(speeds, type);
     return t != SIZE_MAX ? speeds->types[t].used : 0;
-}
-
-double type_speed_of(const struct type_speed *list, size_t count, const char *type) {
-    for (size_t s = 0; s < count; s++) {
-        if (strcmp(list[s].type, type) == 0) {
-            return list[s].speed;
-        }
-    }
-    return 0;
 }
 
 /* ---- A window ---- */
@@ -80,13 +60,14 @@ static size_t observe(const struct speeds *speeds, const struct speeds_machine *
                 each[alike++] = -log(machines[j].slowness * machines[j].vcpus);
             }
         }
-        list[types++] = (struct observed){machines[i].type, median(each, alike), find_type(speeds, machines[i].type)};
+        list[types++] =
+            (struct observed){machines[i].type, median_sort(each, alike), find_type(speeds, machines[i].type)};
     }
     free(each);
     return types;
 }
 
-/* Scales a window so that known types keep their speeds in the median, or else so that its median is 1. */
+/* Scales a window by the median ratio of known to observed speeds; without known types, scales its median to 1. */
 static void scale_window(const struct speeds *speeds, struct observed *list, size_t count) {
     double apart[SPEEDS_TYPES_MAX];
     size_t known = 0;
@@ -98,7 +79,7 @@ static void scale_window(const struct speeds *speeds, struct observed *list, siz
     for (size_t i = 0; known == 0 && i < count; i++) {
         apart[i] = -list[i].speed;
     }
-    double scale = median(apart, known > 0 ? known : count);
+    double scale = median_sort(apart, known > 0 ? known : count);
     for (size_t i = 0; i < count; i++) {
         list[i].speed += scale;
     }
@@ -111,7 +92,7 @@ static void forget(struct speeds *speeds, size_t t) {
     memmove(&speeds->types[t], &speeds->types[t + 1], (speeds->count - t) * sizeof *speeds->types);
 }
 
-/* Returns whether a speed that was used is forgotten. */
+/* Returns whether a speed in use was forgotten. */
 static bool forget_old(struct speeds *speeds, int64_t now) {
     bool used = false;
     for (size_t t = speeds->count; t-- > 0;) {
@@ -158,7 +139,7 @@ static void scale_types(struct speeds *speeds) {
     for (size_t t = 0; t < speeds->count; t++) {
         all[t] = log(speeds->types[t].speed);
     }
-    double scale = exp(-median(all, speeds->count));
+    double scale = exp(-median_sort(all, speeds->count));
     for (size_t t = 0; t < speeds->count; t++) {
         speeds->types[t].speed *= scale;
     }

@@ -1,10 +1,10 @@
 /* `bidbrain calibrate`: compares predicted evictions with those that followed, per decile of the prediction. */
 #include "agileml/base/memory.h"
-#include "bidbrain/command.h"
+#include "bidbrain/market/command.h"
 #include "bidbrain/market/market_read.h"
 #include "bidbrain/policy/eviction.h"
+#include "bidbrain/study/command.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,7 +149,7 @@ int command_calibrate(int argc, char **argv) {
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     struct error error = {0};
-    int code = command_options(options, "bidbrain calibrate --prices PATH [OPTIONS]", argc, argv, &error);
+    int code = command_options(options, "usage: bidbrain calibrate --prices PATH [OPTIONS]", argc, argv, &error);
     if (code == 1) {
         return 0;
     }

@@ -1,8 +1,9 @@
 /* `bidbrain simulate`: runs the cost study on recorded prices. */
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
-#include "bidbrain/command.h"
+#include "bidbrain/market/command.h"
 #include "bidbrain/market/market_read.h"
+#include "bidbrain/study/command.h"
 #include "bidbrain/study/figures.h"
 #include "bidbrain/study/study.h"
 
@@ -79,7 +80,8 @@ static int simulate_run(const struct simulate *simulate, const struct study *stu
     struct scheme_summary summaries[STUDY_SCHEMES_MAX];
     FILE *log = NULL;
     if (simulate->log != NULL) {
-        log = fopen(simulate->log, "ae"); /* study_run empties it before it writes: Ctrl-C leaves an older log */
+        /* study_run empties the log before it writes: after Ctrl-C an older log is left */
+        log = fopen(simulate->log, "ae");
         if (log == NULL) {
             return error_set(error, AML_EINPUT, "--log: %s: %s", simulate->log, strerror(errno));
         }
@@ -138,9 +140,6 @@ int command_simulate(int argc, char **argv) {
         {"prices", "PATH", AML_OPTION_STRING, &s.prices, 0, 0, "files of spot prices: a file, a folder, a store (.db)"},
         {"model", "MODEL", AML_OPTION_STRING, &s.model, 0, 0,
          "market model: ec2-2016 (bids, whole hours) or ec2 (today)"},
-        {"zone", "ZONE", AML_OPTION_STRING, &o->zone, 0, 0, "only markets whose zone begins with this"},
-        {"product", "TEXT", AML_OPTION_STRING, &s.product, 0, 0, "product description"},
-        {"catalog", "FILE", AML_OPTION_STRING, &s.catalog, 0, 0, "JSON of more instance types, see docs/bidbrain.md"},
         {"schemes", "LIST", AML_OPTION_STRING, &o->schemes, 0, 0,
          "comma-separated: on-demand, standard+checkpoint, standard+agileml, proteus, proteus+learning, +decay, "
          "+memory, "
@@ -152,21 +151,24 @@ int command_simulate(int argc, char **argv) {
         {"reference", "TYPE", AML_OPTION_STRING, &o->reference, 0, 0, "their type"},
         {"starts", "N", AML_OPTION_INTEGER, &o->starts, 1, STUDY_STARTS_MAX, "random starts, the same for all schemes"},
         {"seed", "N", AML_OPTION_INTEGER, &seed, 0, 9007199254740992.0, "seed of starts and interruptions"},
-        {"train", "SHARE", AML_OPTION_REAL, &o->train, 0.01, 0.99, "share of the prices' span used for learning only"},
         {"threads", "N", AML_OPTION_INTEGER, &o->threads, 1, 256, "jobs simulated at once"},
+        {"json", NULL, AML_OPTION_FLAG, &s.json, 0, 0, "print JSON instead of a table"},
+        {"plot", "FILE.svg", AML_OPTION_STRING, &s.plot, 0, 0, "draw cost, runtime and machine-hours with gnuplot"},
+        {"log", "FILE", AML_OPTION_STRING, &s.log, 0, 0, "write each action as a JSON line"},
+        {"help", "[TOPIC]", AML_OPTION_FLAG, &s.help, 0, 0, "this text, or a topic's options"},
+        OPTIONS_TOPIC("prices", "which markets count"),
+        {"zone", "ZONE", AML_OPTION_STRING, &o->zone, 0, 0, "only markets whose zone begins with this"},
+        {"product", "TEXT", AML_OPTION_STRING, &s.product, 0, 0, "product description"},
+        {"catalog", "FILE", AML_OPTION_STRING, &s.catalog, 0, 0, "JSON of more instance types, see docs/bidbrain.md"},
+        {"vcpus-min", "N", AML_OPTION_INTEGER, &o->vcpus_min, 1, 1000, "leave smaller types out"},
+        {"memory-min", "GIB", AML_OPTION_REAL, &o->memory_min, 0, 1e5, "leave types with less memory out"},
+        {"train", "SHARE", AML_OPTION_REAL, &o->train, 0.01, 0.99, "share of the prices' span used for learning only"},
+        {"interruptions", "SPEC", AML_OPTION_STRING, &s.interruptions, 0, 0,
+         "for ec2: none, advisor:FILE, lifetimes:FILE, replay:PATH"},
+        OPTIONS_TOPIC("app", "how it scales and fails"),
         {"reliable", "N", AML_OPTION_INTEGER, &o->reliable, 0, 100000,
          "on-demand machines that AgileML keeps its state on"},
         {"reliable-type", "TYPE", AML_OPTION_STRING, &o->reliable_type, 0, 0, "their type"},
-        {"most-scale", "X", AML_OPTION_REAL, &o->most_scale, 0.01, 1000,
-         "most vCPUs at once, over the reference machines'"},
-        {"most-machines", "N", AML_OPTION_INTEGER, &o->most_machines, 1, 1e6, "most spot machines at once"},
-        {"most-dollars-per-hour", "D", AML_OPTION_REAL, &o->most_dollars_per_hour, 0, 1e9, "most to spend in an hour"},
-        {"least-markets", "N", AML_OPTION_INTEGER, &o->least_markets, 1, 1000,
-         "buy in at least N markets: none gets more than 1/N of the most vCPUs"},
-        {"cooldown-seconds", "S", AML_OPTION_INTEGER, &o->cooldown_seconds, 0, 1e6,
-         "time without bids for a market after it has evicted"},
-        {"vcpus-min", "N", AML_OPTION_INTEGER, &o->vcpus_min, 1, 1000, "leave smaller types out"},
-        {"memory-min", "GIB", AML_OPTION_REAL, &o->memory_min, 0, 1e5, "leave types with less memory out"},
         {"phi", "X", AML_OPTION_REAL, &o->app.phi, 0, 1, "how much work beyond the reference machines' counts"},
         {"sigma-seconds", "S", AML_OPTION_REAL, &o->app.sigma_seconds, 0, 1e5,
          "time without progress when machines join"},
@@ -187,6 +189,18 @@ int command_simulate(int argc, char **argv) {
          "time of one checkpoint; the mean time to failure then gives overhead and interval; 0: as above"},
         {"restart-seconds", "S", AML_OPTION_REAL, &o->checkpoints.restart_seconds, 0, 1e5,
          "time to read a checkpoint on new machines"},
+        OPTIONS_TOPIC("limits", "what may be bought"),
+        {"most-scale", "X", AML_OPTION_REAL, &o->most_scale, 0.01, 1000,
+         "most vCPUs at once, over the reference machines'"},
+        {"most-machines", "N", AML_OPTION_INTEGER, &o->most_machines, 1, 1e6, "most spot machines at once"},
+        {"most-dollars-per-hour", "D", AML_OPTION_REAL, &o->most_dollars_per_hour, 0, 1e9, "most to spend in an hour"},
+        {"least-markets", "N", AML_OPTION_INTEGER, &o->least_markets, 1, 1000,
+         "buy in at least N markets: none gets more than 1/N of the most vCPUs"},
+        {"cooldown-seconds", "S", AML_OPTION_INTEGER, &o->cooldown_seconds, 0, 1e6,
+         "time without bids for a market after it has evicted"},
+        {"whole-hours", NULL, AML_OPTION_FLAG, &o->whole_hours, 0, 0,
+         "no job follows: the last hours are paid whole; else only what is used of them"},
+        OPTIONS_TOPIC("additions", "of some schemes"),
         {"deadline-hours", "H", AML_OPTION_REAL, &o->deadline_hours, 0, 1e5,
          "from a job's start, for proteus+end, +additions, +all and uniform+checkpoint; 0: none"},
         {"hour-worth", "D", AML_OPTION_REAL, &o->hour_worth, 0, 1e6,
@@ -195,18 +209,10 @@ int command_simulate(int argc, char **argv) {
          "JSON of true speeds of types' vCPUs, {\"m1.large\": 0.5}; the reference and all others have 1"},
         {"probe-types", "N", AML_OPTION_INTEGER, &o->probes, 0, PORTFOLIO_PROBES_MAX,
          "types of unknown speed of which proteus+speeds buys one machine each beside a purchase"},
-        {"whole-hours", NULL, AML_OPTION_FLAG, &o->whole_hours, 0, 0,
-         "no job follows: the last hours are paid whole; else only what is used of them"},
-        {"interruptions", "SPEC", AML_OPTION_STRING, &s.interruptions, 0, 0,
-         "for ec2: none, advisor:FILE, lifetimes:FILE, replay:PATH"},
-        {"json", NULL, AML_OPTION_FLAG, &s.json, 0, 0, "print JSON instead of a table"},
-        {"plot", "FILE.svg", AML_OPTION_STRING, &s.plot, 0, 0, "draw cost, runtime and machine-hours with gnuplot"},
-        {"log", "FILE", AML_OPTION_STRING, &s.log, 0, 0, "write each action as a JSON line"},
-        {"help", NULL, AML_OPTION_FLAG, &s.help, 0, 0, "print this"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     struct error error = {0};
-    int code = command_options(options, "bidbrain simulate --prices PATH [OPTIONS]", argc, argv, &error);
+    int code = command_options(options, "usage: bidbrain simulate --prices PATH [OPTIONS]", argc, argv, &error);
     if (code == 1) {
         return 0;
     }

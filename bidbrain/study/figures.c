@@ -1,5 +1,5 @@
-/* See figures.h. gnuplot gets its program and the data on standard input; the file's name is quoted for gnuplot, and no
- * shell is involved. */
+/* See figures.h. gnuplot gets its program and the data on standard input. The file's name is quoted for gnuplot; there
+ * is no shell. */
 #include "bidbrain/study/figures.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static void figures_data(FILE *out, const struct study *study, const struct sche
 
 static void figures_script(FILE *out, const struct study *study, const struct scheme_summary *summaries,
                            const char *path) {
-    double most = 1; /* machine-hours of a scheme; the axis ends above, to leave room for the key */
+    double most = 1; /* most machine-hours of a scheme; the axis ends above it, to leave room for the key */
     for (size_t s = 0; s < study->scheme_count; s++) {
         const struct scheme_summary *x = &summaries[s];
         most = fmax(most, x->on_demand_hours.mean + x->spot_hours.mean + x->free_hours.mean);

@@ -4,10 +4,10 @@
 
 #include "bidbrain/study/study.h"
 
-/* AML_EINPUT with one line when gnuplot is not installed. */
+/* Returns AML_EINPUT with one line when gnuplot is not installed. */
 int figures_check(struct error *error);
-/* Draws, for each scheme, cost relative to on-demand and runtime with confidence intervals, and machine-hours by
- * kind. */
+/* Draws three figures over the schemes: cost relative to on-demand and runtime, both with confidence intervals, and
+ * machine-hours by kind. */
 int figures_plot(const struct study *study, const struct scheme_summary *summaries, const char *path,
                  struct error *error);
 

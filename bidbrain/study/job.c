@@ -1,5 +1,5 @@
-/* See job.h. The moment at which a machine will be lost is looked up when it is bought. The policy does not see it: it
- * gets only the present and the estimates learned before. */
+/* See job.h. The time at which a machine will be lost is drawn when it is bought. The policy does not see it: it gets
+ * only the present, and estimates learned from the past. */
 #include "bidbrain/study/job.h"
 
 #include "agileml/base/instant.h"
@@ -13,31 +13,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MEASURED_SECONDS = 60 /* of a window */ };
+enum { MEASURED_SECONDS = 60 /* length of a window */ };
 #define MEASURED_ERROR 0.1
 
 struct job_allocation {
     size_t market;
     int64_t count, bid;
-    int64_t start, ready; /* when it was bought; when it begins to work */
+    int64_t start, ready; /* when it was bought; when it starts to work */
     int64_t evicted_at;   /* hidden from the policy */
     int64_t release_at;   /* MARKET_NEVER unless the policy decided to release it */
     uint64_t id;
     bool working;
 };
 
-/* What the running job knows of its machines' speeds. */
+/* What the running job knows about its machines' speeds. */
 struct job_speeds {
     struct speeds learned;
-    int64_t next;   /* when the next window ends */
-    double counted; /* the work of its machines as the policy counts it, by the true work */
+    int64_t next;   /* end of the next window */
+    double counted; /* its machines' work as counted by the policy, divided by their true work */
 };
 
-/* What the job has lost. */
+/* The job's losses. */
 struct job_lost {
-    size_t market;     /* the market that was lost last; SIZE_MAX: none yet */
-    int64_t at;        /* when */
-    uint64_t restarts; /* from a checkpoint, as the state was lost */
+    size_t market;     /* market of the last loss; SIZE_MAX: none yet */
+    int64_t at;        /* time of the last loss */
+    uint64_t restarts; /* number of restarts from a checkpoint, after the state was lost */
 };
 
 struct job {
@@ -45,19 +45,19 @@ struct job {
     const struct scheme *scheme;
     uint64_t number, seed, allocations_made;
     int64_t start, now, next_decision, pause_until;
-    double work;  /* of the whole job, in vCPU-seconds at the reference size */
-    double left;  /* of `work` */
-    double saved; /* work left as of the last checkpoint */
+    double work;  /* work of the whole job, in vCPU-seconds at the reference size */
+    double left;  /* part of `work` not yet done */
+    double saved; /* `left` at the last checkpoint */
     int64_t next_checkpoint;
     struct job_allocation held[JOB_ALLOCATIONS_MAX];
     size_t held_count;
     struct portfolio_market *markets; /* the study's, with this job's own closed_until */
-    int64_t *closed_until;            /* until when each market is cooling down */
+    int64_t *closed_until;            /* when the cooling down of each market ends */
     struct job_lost lost;
     bool last_resort; /* uniform-progress rule: on demand to the end */
     struct bill spot, on_demand;
     uint64_t evictions;
-    /* What the job has measured, as sums and counts. The assumed value counts as the first measurement. */
+    /* The job's measurements, as sums and counts. The assumed value counts as the first measurement. */
     double sigma_sum, lambda_sum, sigma_count, lambda_count;
     bool phi_seen;
     struct job_speeds speeds;
@@ -72,12 +72,12 @@ static double allocation_vcpus(const struct job *job, const struct job_allocatio
     return (double)allocation->count * job->markets[allocation->market].type->vcpus;
 }
 
-/* The true work in an hour. */
+/* Returns the true work per hour. */
 static double allocation_work(const struct job *job, const struct job_allocation *allocation) {
     return allocation_vcpus(job, allocation) * job->study->speeds[allocation->market];
 }
 
-/* The price of a machine-hour at `time`. */
+/* Returns the price of a machine-hour at `time`. */
 static int64_t allocation_price(const struct job *job, const struct job_allocation *allocation, int64_t time) {
     const struct portfolio_market *market = &job->markets[allocation->market];
     return market->prices == NULL ? market->type->price : market_price(market->prices, time);
@@ -85,7 +85,7 @@ static int64_t allocation_price(const struct job *job, const struct job_allocati
 
 /* ---- The log ---- */
 
-/* Begins a line of the log; the caller ends it. False if there is no log. */
+/* Begins a line of the log; the caller ends it. Returns false if there is no log. */
 static bool job_log_begin(const struct job *job, const char *action) {
     char time[INSTANT_TEXT_MAX];
     if (job->log == NULL) {
@@ -141,7 +141,7 @@ static void job_log_end(const struct job *job) {
 static double job_rate(const struct job *job) {
     const struct study *study = job->study;
     double work = job->scheme->kind == SCHEME_ON_DEMAND ? study->reference_work : 0;
-    bool lost = false; /* whether machines may be lost: only then are checkpoints written */
+    bool lost = false; /* machines may be lost: only then are checkpoints written */
     for (size_t a = 0; a < job->held_count; a++) {
         const struct job_allocation *allocation = &job->held[a];
         work += allocation->working ? allocation_work(job, allocation) : 0;
@@ -152,7 +152,7 @@ static double job_rate(const struct job *job) {
     return job->scheme->checkpoint && lost ? rate * (1 - study->checkpoint_share) : rate;
 }
 
-/* Lets the job work until `time`. No event is due before. */
+/* Lets the job work until `time`. There must be no event before. */
 static void job_advance(struct job *job, int64_t time) {
     int64_t from = job->pause_until > job->now ? job->pause_until : job->now;
     if (time > from) {
@@ -187,7 +187,7 @@ static void job_bill(struct job *job, const struct job_allocation *allocation, e
     bill_add(&job->spot, one, allocation->count);
 }
 
-/* When machines that are bought now will be taken. */
+/* Returns when machines bought now will be taken. */
 static int64_t job_eviction(const struct job *job, const struct job_allocation *allocation) {
     const struct study *study = job->study;
     if (is_on_demand(job, allocation)) {
@@ -217,8 +217,8 @@ static void job_drop(struct job *job, size_t index, enum billing_end how) {
     job->held[index] = job->held[--job->held_count];
 }
 
-/* Without reliable machines: whether both copies of a part of the state are gone now that machines of `market` are. Its
- * notice is not counted on: nothing is copied before the recovery. */
+/* Without reliable machines: whether the loss of machines of `market` takes both copies of a part of the state. Its
+ * notice does not help: nothing is copied before the recovery. */
 static bool job_state_lost(const struct job *job, size_t market) {
     int64_t again = job->lost.at + (int64_t)job->study->options.app.lambda_seconds;
     bool other = job->lost.market != SIZE_MAX && job->lost.market != market && job->now < again;
@@ -253,7 +253,7 @@ static void job_evicted(struct job *job, size_t index) {
         job->left = job->saved;
         return;
     }
-    /* A notice shorter than the drain costs a share of a recovery. */
+    /* If the notice is shorter than the drain, a share of a recovery is lost. */
     double missing = fmax(0, (double)(options->drain_seconds - options->notice_seconds));
     double seconds = options->app.lambda_seconds;
     seconds +=
@@ -298,7 +298,7 @@ static void take_window(struct job *job) {
     }
 }
 
-/* Sets the speeds that the policy counts by. */
+/* Sets the speeds by which the policy counts. */
 static void job_measure_speeds(struct job *job) {
     enum scheme_nu nu = job->scheme->nu;
     double counted = 0;
@@ -357,7 +357,7 @@ static struct policy_end job_policy_end(const struct job *job) {
                                .whole_hours = options->whole_hours && options->rules->whole_hours};
 }
 
-/* The portfolio of this moment, without the holdings. */
+/* Returns the portfolio at this time, without the holdings. */
 static struct portfolio job_portfolio(const struct job *job) {
     const struct study *study = job->study;
     const struct study_options *options = &study->options;
@@ -395,7 +395,7 @@ static struct portfolio job_portfolio(const struct job *job) {
                               .probes = scheme->nu == NU_MEASURED ? (unsigned)options->probes : 0};
 }
 
-/* The allocations that the policy may still decide about. */
+/* Lists the allocations about which the policy may still decide. */
 static size_t job_holdings(struct job *job, struct portfolio_holding holdings[JOB_ALLOCATIONS_MAX]) {
     size_t count = 0;
     for (size_t a = 0; a < job->held_count; a++) {
@@ -469,16 +469,16 @@ static void decide_standard(struct job *job) {
 }
 
 /* The uniform-progress rule. The job keeps a spot allocation while it lasts. Without one it buys on demand when it is
- * behind an even pace to its deadline, and returns to spot when it is ahead by two changes of machines. It stays on
- * demand to the end once there is time for no more than two changes. A change saves the state; the new machines read
- * it. */
+ * behind an even pace to its deadline. It returns to spot when it is ahead by the time of two changes of machines. It
+ * stays on demand to the end once there is time for no more than two changes. A change saves the state, and the new
+ * machines read it. */
 static void decide_uniform(struct job *job) {
     const struct study_options *options = &job->study->options;
     double gone = (double)(job->now - job->start) / HOUR;
     double change =
         ((double)options->boot_seconds + options->app.sigma_seconds + options->checkpoints.restart_seconds) / HOUR;
     double needed = job->left / HOUR / job->study->reference_work;
-    double pace = (job->work - job->left) / job->work * options->deadline_hours - gone; /* hours ahead */
+    double pace = (job->work - job->left) / job->work * options->deadline_hours - gone; /* hours ahead of that pace */
     bool on_demand = job->held_count > 0 && is_on_demand(job, &job->held[0]);
     job->last_resort = job->last_resort || options->deadline_hours - gone <= needed + 2 * change;
     if (job->held_count > 0 && !on_demand && !job->last_resort) {
@@ -514,7 +514,7 @@ static int64_t earlier(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The time of the next event, after now; or now, if a release is due. */
+/* Returns the time of the next event, which is after now, or now if a release is due. */
 static int64_t job_next_event(const struct job *job) {
     int64_t next = job->scheme->kind == SCHEME_ON_DEMAND ? MARKET_NEVER : job->next_decision;
     if (job->scheme->checkpoint || job->scheme->transient) {
@@ -532,7 +532,7 @@ static int64_t job_next_event(const struct job *job) {
     return next;
 }
 
-/* Handles all events that are due. Returns whether a decision is due, too. */
+/* Handles all due events. Returns whether a decision is due, too. */
 static bool job_happen(struct job *job) {
     bool decide = job->now >= job->next_decision;
     for (size_t a = job->held_count; a-- > 0;) {
@@ -560,8 +560,8 @@ static bool job_happen(struct job *job) {
     return decide;
 }
 
-/* Ends all allocations: at once if a next job shares their hours; for the last job at the end of hours that are paid
- * already, in the hope of an eviction (section 5). */
+/* Ends all allocations. If a next job shares their hours, they end at once; otherwise at the end of their paid hours,
+ * in the hope of an eviction (section 5). */
 static void job_end(struct job *job) {
     const struct study_options *options = &job->study->options;
     bool keep = options->whole_hours && options->rules->whole_hours;
@@ -617,7 +617,7 @@ static void job_begin(struct job *job, const struct study *study, const struct s
     memcpy(job->markets, study->markets, (study->count + 1) * sizeof *job->markets);
 }
 
-/* The on-demand machines that a scheme holds from the start to the end. */
+/* Returns the type of the on-demand machines that a scheme holds from start to end, and sets their number. */
 static const struct catalog_price *job_on_demand(const struct job *job, int64_t *count) {
     bool all = job->scheme->kind == SCHEME_ON_DEMAND;
     bool none = job->scheme->checkpoint || job->scheme->transient;

@@ -5,11 +5,11 @@
 #include "bidbrain/study/study.h"
 
 enum {
-    JOB_ALLOCATIONS_MAX = 64, /* held at once */
+    JOB_ALLOCATIONS_MAX = 64, /* most allocations held at once */
     JOB_SLOWEST = 50,         /* a job is abandoned after this many times its hours */
 };
 
-/* Job number `number` of a study, started at `start`, under `scheme`. `log` may be NULL. */
+/* Runs job number `number` of a study, started at `start`, under `scheme`. `log` may be NULL. */
 struct job_result job_run(const struct study *study, const struct scheme *scheme, uint64_t number, int64_t start,
                           FILE *log);
 

@@ -3,20 +3,15 @@
 
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/study/job.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { CHECKPOINT_INTERVAL_MAX = HOUR, CORRELATED_SPIKES_MIN = 3, MTTF_WORLDS = 20 };
-#define SPIKE          1.25 /* a market spikes in an hour in which its price rises by more than a quarter */
-#define CORRELATED_MIN 0.3  /* phi coefficient of two markets' spikes by hour */
+#define SPIKE          1.25 /* a market spikes in an hour if its price rises by more than a quarter in it */
+#define CORRELATED_MIN 0.3  /* phi coefficient of the hours in which two markets spike */
 
 const struct scheme STUDY_SCHEMES[] = {
     {.name = "on-demand", .kind = SCHEME_ON_DEMAND},
@@ -79,7 +74,7 @@ const struct scheme STUDY_SCHEMES[] = {
      .ends = true,
      .measured = true},
 };
-const size_t STUDY_SCHEME_COUNT = sizeof STUDY_SCHEMES / sizeof *STUDY_SCHEMES;
+enum { SCHEME_COUNT = sizeof STUDY_SCHEMES / sizeof *STUDY_SCHEMES };
 
 struct study_options study_defaults(void) {
     return (struct study_options){.rules = &MARKET_EC2_2016,
@@ -161,7 +156,7 @@ static int study_schemes(struct study *study, struct error *error) {
     const char *rest = study->options.schemes;
     bool deadline = study->options.deadline_hours > 0;
     bool uneven = study->options.speed_count > 0;
-    for (size_t s = 0; rest == NULL && s < STUDY_SCHEME_COUNT; s++) {
+    for (size_t s = 0; rest == NULL && s < SCHEME_COUNT; s++) {
         bool fits =
             (deadline || STUDY_SCHEMES[s].kind != SCHEME_UNIFORM) && (uneven || STUDY_SCHEMES[s].nu == NU_VCPUS);
         if (fits) {
@@ -171,7 +166,7 @@ static int study_schemes(struct study *study, struct error *error) {
     while (rest != NULL) {
         size_t length = strcspn(rest, ",");
         const struct scheme *found = NULL;
-        for (size_t s = 0; s < STUDY_SCHEME_COUNT; s++) {
+        for (size_t s = 0; s < SCHEME_COUNT; s++) {
             const char *name = STUDY_SCHEMES[s].name;
             found = strlen(name) == length && memcmp(name, rest, length) == 0 ? &STUDY_SCHEMES[s] : found;
         }
@@ -202,7 +197,7 @@ static double speed_of(const struct study *study, const char *type) {
     return speed > 0 ? speed : 1;
 }
 
-/* The markets and the reference are known. */
+/* Sets the true speeds. The markets and the reference must be known. */
 static int study_speeds(struct study *study, const struct catalog *catalog, struct error *error) {
     for (size_t s = 0; s < study->options.speed_count; s++) {
         const struct type_speed *speed = &study->options.speeds[s];
@@ -224,11 +219,11 @@ static int study_speeds(struct study *study, const struct catalog *catalog, stru
 
 /* ---- Estimates and correlations, day by day ---- */
 
-/* Counts the hours in which each market, and each pair of markets, spiked. */
+/* Counts of hours in which each market, and each pair of markets, spiked. */
 struct spikes {
     double hours;
-    double *alone;    /* per market */
-    double *together; /* count x count */
+    double *alone;    /* hours in which each market spiked */
+    double *together; /* hours in which each pair spiked, count x count */
     bool *now;
 };
 
@@ -268,7 +263,8 @@ static bool study_learns(const struct study *study) {
     return study->options.rules->bids;
 }
 
-/* Makes the tables that schemes use on that day: on the first day all, later those of schemes that go on learning. */
+/* Makes the tables that schemes use on that day: on the first day all tables, later only those of schemes that keep
+ * learning. */
 static void study_tables(const struct study *study, struct study_day *day, const struct eviction *eviction,
                          int64_t now) {
     for (size_t s = 0; s < study->scheme_count; s++) {
@@ -322,7 +318,7 @@ const struct study_day *study_day(const struct study *study, int64_t time) {
 
 /* ---- Standard bidding, and how long it lasts ---- */
 
-/* The price per vCPU and the risk of a market's machines; false when it has none. */
+/* Finds the price per vCPU and the risk of a market's machines. Returns false when it has none. */
 static bool pick_market(const struct study *study, enum pick pick, int64_t time, size_t m, uint64_t seed, double *risk,
                         double *per_work) {
     const struct portfolio_market *market = &study->markets[m];
@@ -361,7 +357,7 @@ size_t study_pick(const struct study *study, enum pick pick, int64_t time, size_
     return best;
 }
 
-/* Adds the seconds that standard bidding holds machines before the split, and its failures, in one world. */
+/* Adds the seconds for which standard bidding holds machines before the split, and its failures, in one world. */
 static void study_failures(const struct study *study, uint64_t seed, double *held, double *failures) {
     uint64_t draw = 0;
     for (int64_t t = study->begin; t < study->split;) {
@@ -381,7 +377,7 @@ static void study_failures(const struct study *study, uint64_t seed, double *hel
     }
 }
 
-/* The mean time to failure. Prices alone are one world; drawn interruptions are averaged over many. */
+/* Returns the mean time to failure. Prices alone are one world; drawn interruptions are averaged over many worlds. */
 static double study_mttf(const struct study *study) {
     uint64_t worlds = study->interruptions.kind == INTERRUPTION_NONE ? 1 : MTTF_WORLDS;
     double held = 0;
@@ -392,8 +388,8 @@ static double study_mttf(const struct study *study) {
     return held / fmax(1, failures) / HOUR;
 }
 
-/* Young's rule: an interval of sqrt(2 C MTTF) for checkpoints of C seconds. With the overhead C / interval given
- * instead, the interval is 2 x overhead x MTTF; at most an hour, in the checkpoints' favour. */
+/* Young's rule: with checkpoints of C seconds the interval is sqrt(2 C MTTF). If the overhead C / interval is given
+ * instead, the interval is 2 x overhead x MTTF, limited to an hour in the checkpoints' favour. */
 static void study_checkpoints(struct study *study) {
     const struct study_options *options = &study->options;
     double mttf = study->mttf_hours * HOUR;
@@ -415,7 +411,7 @@ static int study_window(struct study *study, struct error *error) {
     (void)markets_span(&study->own, &study->begin, &study->end);
     study->split = study->begin + (int64_t)((double)(study->end - study->begin) * options->train);
     study->first_start = study->split;
-    /* Leave room for jobs that take three times their hours, and at least six hours more than their hours. */
+    /* Leaves room for jobs that take three times their hours, and at least six hours more. */
     double room = fmax(3 * options->job_hours, options->job_hours + 6) * HOUR;
     study->last_start = study->end - (int64_t)room;
     if (study->last_start <= study->first_start) {
@@ -491,132 +487,4 @@ void study_close(struct study *study) {
     interruptions_close(&study->interruptions);
     markets_close(&study->own);
     memset(study, 0, sizeof *study);
-}
-
-/* ---- Running ---- */
-
-struct study_task {
-    struct job_result result;
-    char *log;
-    size_t log_size;
-};
-
-struct study_work {
-    const struct study *study;
-    struct study_task *tasks; /* starts x (schemes + 1); the last of each start is on-demand, for relative costs */
-    size_t count;
-    atomic_size_t next;
-    bool logged;
-};
-
-static int64_t study_start(const struct study *study, uint64_t number) {
-    double unit = (double)(hash_mix(hash_mix(study->options.seed) + number) >> 11) / 9007199254740992.0;
-    return study->first_start + (int64_t)(unit * (double)(study->last_start - study->first_start));
-}
-
-static void *study_thread(void *context) {
-    struct study_work *work = context;
-    const struct study *study = work->study;
-    size_t columns = study->scheme_count + 1;
-    for (size_t t = atomic_fetch_add(&work->next, 1); t < work->count; t = atomic_fetch_add(&work->next, 1)) {
-        struct study_task *task = &work->tasks[t];
-        size_t column = t % columns;
-        const struct scheme *scheme = column < study->scheme_count ? study->schemes[column] : &STUDY_SCHEMES[0];
-        FILE *log = work->logged && column < study->scheme_count ? open_memstream(&task->log, &task->log_size) : NULL;
-        task->result = job_run(study, scheme, t / columns, study_start(study, t / columns), log);
-        if (log != NULL) {
-            fclose(log);
-        }
-    }
-    return NULL;
-}
-
-static struct statistic statistic_of(const double *values, size_t count) {
-    double sum = 0;
-    double squares = 0;
-    for (size_t i = 0; i < count; i++) {
-        sum += values[i];
-    }
-    double mean = sum / (double)count;
-    for (size_t i = 0; i < count; i++) {
-        squares += (values[i] - mean) * (values[i] - mean);
-    }
-    double deviation = count > 1 ? sqrt(squares / (double)(count - 1)) : 0;
-    return (struct statistic){mean, 1.96 * deviation / sqrt((double)count)};
-}
-
-static int double_compare(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static void study_summarize(const struct study_work *work, size_t column, struct scheme_summary *summary) {
-    const struct study *study = work->study;
-    size_t columns = study->scheme_count + 1;
-    size_t starts = work->count / columns;
-    enum { DOLLARS, RELATIVE, HOURS, EVICTIONS, RESTARTS, ON_DEMAND, SPOT, FREE, KINDS };
-    double *values = memory_zeroed(KINDS * starts, sizeof *values);
-    *summary = (struct scheme_summary){.scheme = study->schemes[column]};
-    for (size_t i = 0; i < starts; i++) {
-        const struct job_result *result = &work->tasks[i * columns + column].result;
-        const struct job_result *base = &work->tasks[i * columns + columns - 1].result;
-        values[DOLLARS * starts + i] = result->dollars;
-        values[RELATIVE * starts + i] = result->dollars / base->dollars;
-        values[HOURS * starts + i] = result->hours;
-        values[EVICTIONS * starts + i] = result->evictions;
-        values[RESTARTS * starts + i] = result->restarts;
-        values[ON_DEMAND * starts + i] = result->on_demand_hours;
-        values[SPOT * starts + i] = result->spot_hours;
-        values[FREE * starts + i] = result->free_hours;
-        summary->unfinished += !result->finished;
-        summary->late += study->options.deadline_hours > 0 &&
-                         (!result->finished || result->hours > study->options.deadline_hours + 1.0 / HOUR);
-    }
-    struct statistic *statistics[KINDS] = {&summary->dollars,    &summary->relative,  &summary->hours,
-                                           &summary->evictions,  &summary->restarts,  &summary->on_demand_hours,
-                                           &summary->spot_hours, &summary->free_hours};
-    for (size_t k = 0; k < KINDS; k++) {
-        *statistics[k] = statistic_of(&values[k * starts], starts);
-    }
-    qsort(&values[HOURS * starts], starts, sizeof *values, double_compare);
-    summary->hours_p95 = values[HOURS * starts + (starts * 95 + 99) / 100 - 1];
-    free(values);
-}
-
-int study_run(const struct study *study, struct scheme_summary summaries[STUDY_SCHEMES_MAX], FILE *log,
-              struct error *error) {
-    enum { THREADS_MAX = 256 };
-    pthread_t threads[THREADS_MAX];
-    size_t thread_count = 0;
-    size_t columns = study->scheme_count + 1;
-    struct study_work work = {.study = study, .count = (size_t)study->options.starts * columns, .logged = log != NULL};
-    work.tasks = memory_zeroed(work.count, sizeof *work.tasks);
-    for (; thread_count < (size_t)study->options.threads && thread_count < THREADS_MAX; thread_count++) {
-        if (pthread_create(&threads[thread_count], NULL, study_thread, &work) != 0) {
-            break;
-        }
-    }
-    if (thread_count == 0) {
-        (void)study_thread(&work);
-    }
-    for (size_t t = 0; t < thread_count; t++) {
-        pthread_join(threads[t], NULL);
-    }
-    int code = 0;
-    if (log != NULL && ftruncate(fileno(log), 0) != 0 && errno != EINVAL) { /* EINVAL: a pipe, a device */
-        code = error_set(error, AML_EFAIL, "--log: can't empty the file: %s", strerror(errno));
-    }
-    for (size_t t = 0; t < work.count; t++) {
-        if (log != NULL && work.tasks[t].log != NULL && code == 0 &&
-            fwrite(work.tasks[t].log, 1, work.tasks[t].log_size, log) != work.tasks[t].log_size) {
-            code = error_set(error, AML_EFAIL, "--log: can't write to the file");
-        }
-        free(work.tasks[t].log);
-    }
-    for (size_t s = 0; s < study->scheme_count; s++) {
-        study_summarize(&work, s, &summaries[s]);
-    }
-    free(work.tasks);
-    return code;
 }

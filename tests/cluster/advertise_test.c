@@ -1,13 +1,7 @@
-/* --listen and --advertise apart, in jobs of real processes: nodes and a controller that listen at all addresses of the
- * machine, and tell others a certain one. */
+/* --listen and --advertise with different addresses, in jobs of real processes. Nodes and a controller listen at all
+ * addresses of the machine and advertise a certain one. */
 #include "tests/cluster/shell.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 #include "agileml.h"
 
@@ -20,18 +14,9 @@
     "node() { timeout 300 " SUM " --slow-us 20000 --iterations $1 --controller=tcp://127.0.0.1:$port --tier=reliable " \
     "--listen 0.0.0.0 --advertise $2 --insecure; }; "
 
-static int set_up(void **state) {
-    (void)state;
-    if (shell_open("advertise_test") != 0) {
-        return -1;
-    }
-    run_well("for u in 1 2 3 4 5; do for i in 1 2 3 4; do echo $u,$i,$(((u * i) %% 5 + 1)); done; done >ratings.csv");
-    return 0;
-}
-
-/* Each node has connections to the address that the other one has advertised. The kernel shows them in hexadecimal. */
-static void test_nodes(void **state) {
-    (void)state;
+/* Each node has connections to the address that the other node advertises. The kernel shows addresses in
+ * hexadecimal. */
+TEST(nodes) {
     run_well(CONTROLLER "--listen tcp://127.0.0.1:0 " STARTED NODE
                         "node 100000 127.9.8.1 & one=$!; node 100000 127.9.8.2 & two=$!; "
                         "for a in 1 2; do until grep -q \" 0${a}08097F:\" /proc/net/tcp; do "
@@ -40,22 +25,19 @@ static void test_nodes(void **state) {
                         "$bin/proteus stop --controller $at --insecure && wait $one && wait $two");
 }
 
-static void test_a_controller(void **state) {
-    (void)state;
+TEST(a_controller) {
     run_well(CONTROLLER "--listen tcp://0.0.0.0:0 --advertise 127.9.8.3 " STARTED
                         "[ ${at%%:*} = tcp://127.9.8.3 ] && " NODE
                         "node 2 127.0.0.1 & one=$!; node 2 127.0.0.1 && wait $one");
 }
 
-static void test_joined_nodes(void **state) {
-    (void)state;
+TEST(joined_nodes) {
     run_well(CONTROLLER "--listen tcp://[::]:0 --advertise [::1] " STARTED
                         "$bin/proteus join --controller=$at --tier=reliable --count=2 --listen [::] --advertise [::1] "
                         "--insecure -- " SUM " --iterations 2");
 }
 
-static void test_refused(void **state) {
-    (void)state;
+TEST(refused) {
 #define NODE_OF SUM " --controller tcp://127.0.0.1:9 --insecure "
     static const char *const cases[][2] = {
         {NODE_OF "--listen 0.0.0.0", "other nodes can't reach that; expected this machine's address, or --advertise"},
@@ -78,11 +60,5 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_a_controller),
-        cmocka_unit_test(test_joined_nodes),
-        cmocka_unit_test(test_refused),
-    };
-    return cmocka_run_group_tests(tests, set_up, shell_close);
+    return tests_run(shell_open_with_ratings, files_close);
 }

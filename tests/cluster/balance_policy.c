@@ -1,5 +1,5 @@
-/* A policy for uneven machines as somebody else would write it (agileml/balance.h); POLICY of the environment says what
- * it does: shake, overweight, replace (the first node that may be replaced), replace-all or crash. */
+/* A policy for uneven machines, written as by a user (agileml/balance.h). The environment's POLICY chooses what it
+ * does: shake, overweight, replace (the first node that may be replaced), replace-all or crash. */
 #include "agileml/balance.h"
 
 #include <stdio.h>

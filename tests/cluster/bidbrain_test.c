@@ -1,23 +1,15 @@
-/* bidbrain as a user runs it: bills recomputed from --log and the trace by code of this file alone (its own rules,
- * prices found by a plain loop), actions that do not change when only later prices do, figures that add up, and bad
- * command lines and files that end with one line and exit status 2. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain as a user runs it. This file recomputes bills from --log and the trace with code of its own. Later prices
+ * must not change earlier actions, figures must add up, and wrong command lines and files must end with one line and
+ * exit status 2. */
 
 #include "bidbrain/market/market_store.h"
+#include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -36,7 +28,6 @@ struct series {
 };
 
 static struct series series[MARKETS];
-static char folder[64];
 static uint64_t state = 1;
 
 static uint64_t draw(void) {
@@ -44,17 +35,16 @@ static uint64_t draw(void) {
     return state >> 33;
 }
 
-/* Prices that wander, and sometimes jump to many times as much for a while. After `change` they follow other
- * numbers. */
+/* Writes prices that wander and sometimes jump to many times as much for a while. After `change` they follow other
+ * random numbers. */
 static void write_prices(int64_t change, uint64_t other) {
     char path[128];
     for (int m = 0; m < MARKETS; m++) {
         struct series *s = &series[m];
         state = 77 + (uint64_t)m;
         s->count = 0;
-        snprintf(path, sizeof path, "%s/prices/%s-us-east-1a.csv", folder, TYPES[m]);
-        FILE *file = fopen(path, "w");
-        assert_non_null(file);
+        snprintf(path, sizeof path, "prices/%s-us-east-1a.csv", TYPES[m]);
+        FILE *file = open_file(path, "w");
         fprintf(file, "timestamp_utc,price_usd\n");
         bool changed = false;
         for (int64_t t = FIRST; t <= LAST; t = t == LAST ? LAST + 1 : t + 120 + (int64_t)(draw() % 900)) {
@@ -62,7 +52,7 @@ static void write_prices(int64_t change, uint64_t other) {
                 state += other;
                 changed = true;
             }
-            t = t + 1200 > LAST && t != LAST ? LAST : t; /* both ends are the same in every variant */
+            t = t + 1200 > LAST && t != LAST ? LAST : t; /* every variant has the same first and last time */
             int64_t price = USUAL[m] + (int64_t)(draw() % 4000) * USUAL[m] / 40000;
             price = draw() % 60 == 0 ? price * 30 : price;
             time_t when = (time_t)t;
@@ -78,43 +68,7 @@ static void write_prices(int64_t change, uint64_t other) {
 }
 
 static int set_up(void **unused) {
-    (void)unused;
-    char path[128];
-    strcpy(folder, "/tmp/bidbrain_run_XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        return -1;
-    }
-    snprintf(path, sizeof path, "%s/prices", folder);
-    return mkdir(path, 0700);
-}
-
-static int tear_down(void **unused) {
-    (void)unused;
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-/* Runs bidbrain; standard output goes to FOLDER/out, standard error to FOLDER/err. The exit status. */
-static int run(const char *arguments) {
-    char command[1500];
-    const char *programs = getenv("PROTEUS_BIN");
-    snprintf(command, sizeof command, "%s/bidbrain %s >%s/out 2>%s/err", programs != NULL ? programs : "build/bin",
-             arguments, folder, folder);
-    int status = system(command);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static char *read_file(const char *name) {
-    char path[128];
-    static char text[1 << 16];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    size_t size = fread(text, 1, sizeof text - 1, file);
-    text[size] = '\0';
-    fclose(file);
-    return text;
+    return shell_open(unused) != 0 || mkdir("prices", 0700) != 0 ? -1 : 0;
 }
 
 static int64_t price_at(int m, int64_t time) {
@@ -141,11 +95,11 @@ static int64_t seconds_of(const char *text) {
     return (int64_t)timegm(&tm);
 }
 
-/* ---- The rules, once more ---- */
+/* ---- The rules of billing, implemented again ---- */
 
 enum end { RELEASED, EVICTED, SHARED };
 
-/* Micro-dollars, as a real number: the sums are small enough. */
+/* Returns micro-dollars. The sums are small enough to be exact as real numbers. */
 static double spot_bill(bool today, int m, int64_t start, int64_t end, enum end how) {
     double total = 0;
     bool first = true;
@@ -182,16 +136,13 @@ struct running {
 
 /* Recomputes the bill of each job of the log. Returns the number of jobs. */
 static int check_log(bool today, bool prices_evict) {
-    char path[128];
     char line[1024];
     static struct running running[ALLOCATIONS_MAX];
     double cost = 0;
     double reliable_price = 0;
     int64_t start = 0;
     int jobs = 0;
-    snprintf(path, sizeof path, "%s/log", folder);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
+    FILE *file = open_file("log", "r");
     double reliable_count = 0;
     while (fgets(line, sizeof line, file) != NULL) {
         json_t *entry = json_loads(line, 0, NULL);
@@ -220,7 +171,7 @@ static int check_log(bool today, bool prices_evict) {
         } else if (strcmp(action, "evicted") == 0 || strcmp(action, "release") == 0) {
             bool evicted = *action == 'e';
             assert_true(allocation->runs);
-            if (prices_evict) { /* above the bid now if evicted, and at no moment before */
+            if (prices_evict) { /* if evicted, the price is above the bid now and was not before */
                 assert_int_equal(evicted, price_at(allocation->market, time) > allocation->bid);
                 for (int i = 0; i < series[allocation->market].count; i++) {
                     int64_t at = series[allocation->market].times[i];
@@ -228,7 +179,7 @@ static int check_log(bool today, bool prices_evict) {
                                 series[allocation->market].prices[i] <= allocation->bid);
                 }
             }
-            json_int_t count = json_integer_value(json_object_get(entry, "count")); /* at the end a part may go */
+            json_int_t count = json_integer_value(json_object_get(entry, "count")); /* some may go at the end */
             assert_true(count > 0 && count <= allocation->count);
             cost += (double)count *
                     spot_bill(today, allocation->market, allocation->start, time, evicted ? EVICTED : RELEASED);
@@ -260,10 +211,9 @@ static void check_bills(const char *more, bool today, bool prices_evict) {
     char arguments[800];
     write_prices(LAST, 0);
     snprintf(arguments, sizeof arguments,
-             "simulate --prices %s/prices --starts 12 --job-hours 3 --machines 16 --json --log %s/log %s", folder,
-             folder, more);
-    assert_int_equal(run(arguments), 0);
-    json_t *root = json_loads(read_file("out"), 0, NULL);
+             "simulate --prices prices --starts 12 --job-hours 3 --machines 16 --json --log log %s", more);
+    assert_int_equal(run("$bin/bidbrain %s", arguments), 0);
+    json_t *root = json_load_file("out", 0, NULL);
     assert_non_null(root);
     size_t schemes = json_array_size(json_object_get(root, "schemes"));
     assert_true(schemes >= 8);
@@ -278,37 +228,26 @@ static void check_bills(const char *more, bool today, bool prices_evict) {
 }
 
 static void bills_of_2016_can_be_recomputed(void **unused) {
-    (void)unused;
     check_bills("", false, true);
     check_bills("--whole-hours --sigma-seconds 300 --lambda-seconds 600", false, true);
     check_bills("--cooldown-seconds 1800 --least-markets 2 --checkpoint-seconds 30", false, true);
 }
 
 static void bills_of_today_can_be_recomputed(void **unused) {
-    (void)unused;
-    char path[128];
-    char more[300];
-    snprintf(path, sizeof path, "%s/lifetimes.txt", folder);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
+    FILE *file = open_file("lifetimes.txt", "w");
     for (int i = 1; i <= 50; i++) {
         fprintf(file, "%g\t%g\n", i * i * 0.004, i / 50.0);
     }
     assert_int_equal(fclose(file), 0);
-    snprintf(more, sizeof more, "--model ec2 --interruptions lifetimes:%s", path);
-    check_bills(more, true, false);
-    snprintf(more, sizeof more, "--model ec2 --whole-hours --interruptions lifetimes:%s", path);
-    check_bills(more, true, false);
+    check_bills("--model ec2 --interruptions lifetimes:lifetimes.txt", true, false);
+    check_bills("--model ec2 --whole-hours --interruptions lifetimes:lifetimes.txt", true, false);
 }
 
-/* The lines of a log before a moment, job by job as they come; sorted, since jobs that go on differ in length. */
+/* Returns the log's lines before a moment, sorted, because jobs that continue differ in length. */
 static char *log_before(int64_t change, size_t *size) {
-    char path[128];
     char line[1024];
     char *text = NULL;
-    snprintf(path, sizeof path, "%s/log", folder);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
+    FILE *file = open_file("log", "r");
     FILE *out = open_memstream(&text, size);
     while (fgets(line, sizeof line, file) != NULL) {
         const char *time = strstr(line, "\"time\":\"");
@@ -322,25 +261,22 @@ static char *log_before(int64_t change, size_t *size) {
     return text;
 }
 
-/* Prices that differ only after a moment change no action up to that moment: nothing looks ahead. */
+/* Prices that differ only after a moment change no action before it: decisions do not use later prices. */
 static void later_prices_change_nothing_before(void **unused) {
-    (void)unused;
-    char arguments[600];
     char *before[3];
     size_t size[3];
     int64_t change = FIRST + 11 * 86400 + 4321;
     for (int variant = 0; variant < 3; variant++) {
         write_prices(change, (uint64_t)variant * 1000003U);
-        snprintf(arguments, sizeof arguments,
-                 "simulate --prices %s/prices --starts 40 --job-hours 12 --machines 16 --seed 5 --log %s/log", folder,
-                 folder);
-        assert_int_equal(run(arguments), 0);
+        assert_int_equal(
+            run("$bin/bidbrain simulate --prices prices --starts 40 --job-hours 12 --machines 16 --seed 5 --log log"),
+            0);
         before[variant] = log_before(change, &size[variant]);
     }
     char *last;
     size_t last_size;
     last = log_before(INT64_MAX, &last_size);
-    assert_true(size[0] > 10000 && last_size > size[2] + 10000); /* much was done before, and much after */
+    assert_true(size[0] > 10000 && last_size > size[2] + 10000); /* many actions before the change, and many after it */
     free(last);
     for (int variant = 1; variant < 3; variant++) {
         assert_int_equal(size[variant], size[0]);
@@ -352,44 +288,30 @@ static void later_prices_change_nothing_before(void **unused) {
 }
 
 static void threads_do_not_matter(void **unused) {
-    (void)unused;
     char arguments[600];
     char *first = NULL;
     write_prices(LAST, 0);
     for (int threads = 1; threads <= 3; threads++) {
-        snprintf(arguments, sizeof arguments, "simulate --prices %s/prices --starts 20 --json --threads %d", folder,
-                 threads);
-        assert_int_equal(run(arguments), 0);
+        snprintf(arguments, sizeof arguments, "simulate --prices prices --starts 20 --json --threads %d", threads);
+        assert_int_equal(run("$bin/bidbrain %s", arguments), 0);
         if (first == NULL) {
-            first = strdup(read_file("out"));
+            first = read_text("out");
         } else {
-            assert_string_equal(read_file("out"), first);
+            assert_file("out", first);
         }
     }
     free(first);
 }
 
-static void write_in(const char *name, const char *text) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-/* The two types that are cheapest by their vCPUs work at a third of the speed. */
+/* The two types with the cheapest vCPUs work at a third of the speed. */
 static void measured_speeds_save_money(void **unused) {
-    (void)unused;
-    char arguments[300];
     write_prices(LAST, 0);
-    write_in("speeds.json", "{\"c3.xlarge\": 0.3, \"r3.large\": 0.3}");
-    snprintf(arguments, sizeof arguments,
-             "simulate --prices %s/prices --starts 20 --job-hours 6 --machines 16 --json --speeds %s/speeds.json "
-             "--schemes proteus+additions,proteus+speeds,proteus+true-speeds",
-             folder, folder);
-    assert_int_equal(run(arguments), 0);
-    json_t *root = json_loads(read_file("out"), 0, NULL);
+    write_text("speeds.json", "{\"c3.xlarge\": 0.3, \"r3.large\": 0.3}");
+    assert_int_equal(run("$bin/bidbrain simulate --prices prices --starts 20 --job-hours 6 --machines 16 --json "
+                         "--speeds speeds.json "
+                         "--schemes proteus+additions,proteus+speeds,proteus+true-speeds"),
+                     0);
+    json_t *root = json_load_file("out", 0, NULL);
     double dollars[3];
     double hours[3];
     for (size_t s = 0; s < 3; s++) {
@@ -400,11 +322,9 @@ static void measured_speeds_save_money(void **unused) {
     json_decref(root);
     assert_true(dollars[1] < 0.9 * dollars[0] && hours[1] < hours[0]);
     assert_true(dollars[2] < 0.9 * dollars[0] && hours[2] < hours[0]);
-    write_in("app.json", "{\"work_vcpu_hours\": 1000, \"most_vcpus\": 100}");
-    snprintf(arguments, sizeof arguments, "advise --json --prices %s/prices --app %s/app.json --speeds %s/speeds.json",
-             folder, folder, folder);
-    assert_int_equal(run(arguments), 0);
-    root = json_loads(read_file("out"), 0, NULL);
+    write_text("app.json", "{\"work_vcpu_hours\": 1000, \"most_vcpus\": 100}");
+    assert_int_equal(run("$bin/bidbrain advise --json --prices prices --app app.json --speeds speeds.json"), 0);
+    root = json_load_file("out", 0, NULL);
     assert_int_equal(json_array_size(json_object_get(root, "actions")) > 0, 1);
     const json_t *first = json_array_get(json_object_get(root, "actions"), 0);
     int market = market_of(json_string_value(json_object_get(first, "market")));
@@ -414,22 +334,19 @@ static void measured_speeds_save_money(void **unused) {
 }
 
 static void write_profile(const char *text) {
-    write_in("app.json", text);
+    write_text("app.json", text);
 }
 
 static void advice_adds_up(void **unused) {
-    (void)unused;
-    char arguments[300];
     write_prices(LAST, 0);
     write_profile("{\"work_vcpu_hours\": 1000, \"most_vcpus\": 100, \"least_markets\": 2}");
-    snprintf(arguments, sizeof arguments, "advise --json --prices %s/prices --app %s/app.json", folder, folder);
-    assert_int_equal(run(arguments), 0);
-    json_t *root = json_loads(read_file("out"), 0, NULL);
+    assert_int_equal(run("$bin/bidbrain advise --json --prices prices --app app.json"), 0);
+    json_t *root = json_load_file("out", 0, NULL);
     assert_non_null(root);
     const json_t *candidates = json_object_get(root, "candidates");
     assert_int_equal(json_array_size(candidates), MARKETS);
     double before = 0;
-    for (size_t i = 0; i < MARKETS; i++) { /* cheapest work first, each E_A = C_A / W_A, each price that of the trace */
+    for (size_t i = 0; i < MARKETS; i++) { /* ordered by E_A = C_A / W_A, with each price from the trace */
         const json_t *x = json_array_get(candidates, i);
         double e = json_number_value(json_object_get(x, "cost_per_work"));
         double cost = json_number_value(json_object_get(x, "cost"));
@@ -447,13 +364,11 @@ static void advice_adds_up(void **unused) {
     assert_true(json_number_value(json_object_get(root, "vcpus")) <= 100);
     assert_true(fabs(json_number_value(json_object_get(root, "expected_cost")) - 1000 * e) < 1e-5 * 1000 * e);
     json_decref(root);
-    snprintf(arguments, sizeof arguments, "calibrate --prices %s/prices", folder);
-    assert_int_equal(run(arguments), 0);
-    assert_non_null(strstr(read_file("out"), "worst difference"));
+    assert_int_equal(run("$bin/bidbrain calibrate --prices prices"), 0);
+    assert_text("out", "worst difference");
 }
 
 static void wrong_profiles_are_explained(void **unused) {
-    (void)unused;
     char arguments[300];
     static const char *const examples[][2] = {
         {"{", "app.json:1: "},
@@ -466,24 +381,18 @@ static void wrong_profiles_are_explained(void **unused) {
         {"{\"work_vcpu_hours\": 1, \"most_vcpus\": 10, \"vcpus_min\": 999}", "no market to buy in"},
     };
     write_prices(LAST, 0);
-    snprintf(arguments, sizeof arguments, "advise --prices %s/prices --app %s/app.json", folder, folder);
+    snprintf(arguments, sizeof arguments, "advise --prices prices --app app.json");
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         write_profile(examples[i][0]);
-        assert_int_equal(run(arguments), 2);
-        if (strstr(read_file("err"), examples[i][1]) == NULL) {
-            fail_msg("'%s' says: %s", examples[i][0], read_file("err"));
-        }
+        assert_int_equal(run("$bin/bidbrain %s", arguments), 2);
+        assert_text("err", examples[i][1]);
     }
     write_profile("{\"work_vcpu_hours\": 1, \"most_vcpus\": 10}");
-    snprintf(arguments, sizeof arguments, "advise --prices %s/prices --app %s/app.json --at 2016-02-01T00:00:00Z",
-             folder, folder);
-    assert_int_equal(run(arguments), 2);
-    assert_non_null(
-        strstr(read_file("err"), "--at: expected a time from 2016-03-01T00:00:00Z to 2016-03-15T00:00:00Z"));
+    assert_int_equal(run("$bin/bidbrain advise --prices prices --app app.json --at 2016-02-01T00:00:00Z"), 2);
+    assert_text("err", "--at: expected a time from 2016-03-01T00:00:00Z to 2016-03-15T00:00:00Z");
 }
 
 static void wrong_speeds_are_explained(void **unused) {
-    (void)unused;
     char arguments[300];
     static const char *const examples[][2] = {
         {"[", "speeds.json: "},
@@ -494,42 +403,28 @@ static void wrong_speeds_are_explained(void **unused) {
         {"{\"c4.2xlarge\": 0.5}", "'c4.2xlarge' is the reference: expected 1"},
     };
     write_prices(LAST, 0);
-    snprintf(arguments, sizeof arguments, "simulate --prices %s/prices --speeds %s/speeds.json --starts 1", folder,
-             folder);
+    snprintf(arguments, sizeof arguments, "simulate --prices prices --speeds speeds.json --starts 1");
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        write_in("speeds.json", examples[i][0]);
-        assert_int_equal(run(arguments), 2);
-        if (strstr(read_file("err"), examples[i][1]) == NULL) {
-            fail_msg("'%s' says: %s", examples[i][0], read_file("err"));
-        }
+        write_text("speeds.json", examples[i][0]);
+        assert_int_equal(run("$bin/bidbrain %s", arguments), 2);
+        assert_text("err", examples[i][1]);
     }
 }
 
 static void markets_of_two_regions_are_not_mixed(void **unused) {
-    (void)unused;
-    char arguments[400];
-    char path[128];
-    snprintf(path, sizeof path, "%s/two.csv", folder);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fprintf(file, "timestamp,price,instance_type,zone,product\n"
-                  "2016-03-01T00:00:00Z,0.03,c3.xlarge,us-east-1a,Linux/UNIX\n"
-                  "2016-03-01T00:00:00Z,0.02,c3.xlarge,eu-west-1a,Linux/UNIX\n");
-    assert_int_equal(fclose(file), 0);
+    write_text("two.csv", "timestamp,price,instance_type,zone,product\n"
+                          "2016-03-01T00:00:00Z,0.03,c3.xlarge,us-east-1a,Linux/UNIX\n"
+                          "2016-03-01T00:00:00Z,0.02,c3.xlarge,eu-west-1a,Linux/UNIX\n");
     write_profile("{\"work_vcpu_hours\": 1, \"most_vcpus\": 10}");
-    snprintf(arguments, sizeof arguments, "advise --prices %s --app %s/app.json", path, folder);
-    assert_int_equal(run(arguments), 2);
-    assert_non_null(strstr(read_file("err"), "prices of several regions, eu-west-1 and us-east-1"));
-    snprintf(arguments, sizeof arguments, "advise --prices %s --app %s/app.json --zone us-east-1", path, folder);
-    assert_int_equal(run(arguments), 0);
-    assert_non_null(strstr(read_file("out"), "c3.xlarge/us-east-1a, bid"));
+    assert_int_equal(run("$bin/bidbrain advise --prices two.csv --app app.json"), 2);
+    assert_text("err", "prices of several regions, eu-west-1 and us-east-1");
+    assert_int_equal(run("$bin/bidbrain advise --prices two.csv --app app.json --zone us-east-1"), 0);
+    assert_text("out", "c3.xlarge/us-east-1a, bid");
 }
 
-/* Of a store with several products only the one asked for is looked at. */
+/* Of a store with several products only the requested product is used. */
 static void a_store_is_read_by_product(void **unused) {
-    (void)unused;
     char arguments[400];
-    char path[128];
     struct markets markets = {0};
     struct market_store *store;
     struct error error = {0};
@@ -541,17 +436,15 @@ static void a_store_is_read_by_product(void **unused) {
                          0);
     }
     markets_finish(&markets);
-    snprintf(path, sizeof path, "%s/two.db", folder);
-    assert_int_equal(market_store_open(&store, path, &error), 0);
+    assert_int_equal(market_store_open(&store, "two.db", &error), 0);
     assert_int_equal(market_store_append(store, &markets, &error), 0);
     market_store_close(store);
     markets_close(&markets);
     write_profile("{\"work_vcpu_hours\": 1, \"most_vcpus\": 10}");
     for (int p = 0; p < 2; p++) {
-        snprintf(arguments, sizeof arguments, "advise --json --prices %s --app %s/app.json --product %s", path, folder,
-                 products[p]);
-        assert_int_equal(run(arguments), 0);
-        json_t *root = json_loads(read_file("out"), 0, NULL);
+        snprintf(arguments, sizeof arguments, "advise --json --prices two.db --app app.json --product %s", products[p]);
+        assert_int_equal(run("$bin/bidbrain %s", arguments), 0);
+        json_t *root = json_load_file("out", 0, NULL);
         assert_non_null(root);
         const json_t *candidates = json_object_get(root, "candidates");
         assert_int_equal(json_array_size(candidates), 1);
@@ -559,30 +452,20 @@ static void a_store_is_read_by_product(void **unused) {
                          prices[p]);
         json_decref(root);
     }
-    snprintf(arguments, sizeof arguments, "advise --prices %s --app %s/app.json --product SUSE", path, folder);
-    assert_int_equal(run(arguments), 2);
-    assert_non_null(strstr(read_file("err"), "no prices of product 'SUSE'"));
+    assert_int_equal(run("$bin/bidbrain advise --prices two.db --app app.json --product SUSE"), 2);
+    assert_text("err", "no prices of product 'SUSE'");
 }
 
-/* A run that is interrupted leaves the log of an earlier one. */
+/* An interrupted run keeps the log of an earlier run. */
 static void an_interrupted_run_keeps_the_older_log(void **unused) {
-    (void)unused;
-    char arguments[400];
-    char path[128];
     write_prices(LAST, 0);
-    snprintf(path, sizeof path, "%s/older", folder);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs("older\n", file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    snprintf(arguments, sizeof arguments, "%s/prices", folder);
-    const char *programs = getenv("PROTEUS_BIN");
+    write_text("older", "older\n");
     char program[200];
-    snprintf(program, sizeof program, "%s/bidbrain", programs != NULL ? programs : "build/bin");
+    snprintf(program, sizeof program, "%s/bidbrain", getenv("PROTEUS_BIN"));
     pid_t child = fork();
-    if (child == 0) { /* far more starts than a second is enough for */
+    if (child == 0) { /* far more starts than can be simulated in a second */
         signal(SIGINT, SIG_DFL);
-        execl(program, program, "simulate", "--prices", arguments, "--starts", "100000", "--log", path, (char *)NULL);
+        execl(program, program, "simulate", "--prices", "prices", "--starts", "100000", "--log", "older", (char *)NULL);
         _exit(127);
     }
     assert_true(child > 0);
@@ -591,65 +474,55 @@ static void an_interrupted_run_keeps_the_older_log(void **unused) {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
-    assert_string_equal(read_file("older"), "older\n");
-    snprintf(arguments, sizeof arguments, "simulate --prices %s/prices --starts 1 --schemes on-demand --log %s", folder,
-             path);
-    assert_int_equal(run(arguments), 0); /* and one that ends replaces it */
-    char *first = strdup(read_file("older"));
+    assert_file("older", "older\n");
+    static const char again[] = "$bin/bidbrain simulate --prices prices --starts 1 --schemes on-demand --log older";
+    assert_int_equal(run(again), 0); /* a run that completes replaces the log */
+    char *first = read_text("older");
     assert_int_equal(strncmp(first, "{\"job\":0", 8), 0);
-    assert_int_equal(run(arguments), 0);
-    assert_string_equal(read_file("older"), first);
+    assert_int_equal(run(again), 0);
+    assert_file("older", first);
     free(first);
 }
 
 static void wrong_use_is_explained_in_one_line(void **unused) {
-    (void)unused;
     write_prices(LAST, 0);
     static const struct {
-        const char *arguments; /* %s: the folder */
-        const char *message;
+        const char *arguments, *message;
     } examples[] = {
         {"", "no command; see --help"},
         {"simulat", "unknown command 'simulat'"},
         {"simulate", "--prices PATH is missing"},
         {"simulate --prices /nowhere", "/nowhere: No such file or directory"},
-        {"simulate --prices %s/none.db", "none.db: No such file or directory"},
-        {"simulate --prices %s/prices --model ec3", "--model: expected ec2-2016 or ec2, got 'ec3'"},
-        {"simulate --prices %s/prices --job-hours 500", "no room to start jobs of 500 hours"},
-        {"simulate --prices %s/prices --job-hours -1", "--job-hours: expected a number from 0.01 to 1000"},
-        {"simulate --prices %s/prices --zone mars-1a", "no market to buy in"},
-        {"simulate --prices %s/prices --reference c9.none", "--reference: 'c9.none' has no price in us-east-1"},
-        {"simulate --prices %s/prices --schemes proteus+speeds", "counts machines by their speeds: expected --speeds"},
-        {"simulate --prices %s/prices --speeds /nowhere", "--speeds: /nowhere: "},
-        {"simulate --prices %s/prices --probe-types 9", "--probe-types: expected a whole number from 0 to 8"},
-        {"simulate --prices %s/prices --schemes proteus+luck", "--schemes: 'proteus+luck'"},
-        {"simulate --prices %s/prices --interruptions none:x", "--interruptions: works with --model ec2 only"},
-        {"simulate --prices %s/prices --model ec2 --interruptions luck",
-         "--interruptions: expected none, advisor:FILE"},
-        {"simulate --prices %s/prices --product Windows", "no prices of product 'Windows'"},
-        {"simulate --prices %s/prices --start 3", "unknown option '--start'; did you mean '--starts'"},
-        {"simulate --prices %s/prices more", "unexpected argument 'more'"},
+        {"simulate --prices none.db", "none.db: No such file or directory"},
+        {"simulate --prices prices --model ec3", "--model: expected ec2-2016 or ec2, got 'ec3'"},
+        {"simulate --prices prices --job-hours 500", "no room to start jobs of 500 hours"},
+        {"simulate --prices prices --job-hours -1", "--job-hours: expected a number from 0.01 to 1000"},
+        {"simulate --prices prices --zone mars-1a", "no market to buy in"},
+        {"simulate --prices prices --reference c9.none", "--reference: 'c9.none' has no price in us-east-1"},
+        {"simulate --prices prices --schemes proteus+speeds", "counts machines by their speeds: expected --speeds"},
+        {"simulate --prices prices --speeds /nowhere", "--speeds: /nowhere: "},
+        {"simulate --prices prices --probe-types 9", "--probe-types: expected a whole number from 0 to 8"},
+        {"simulate --prices prices --schemes proteus+luck", "--schemes: 'proteus+luck'"},
+        {"simulate --prices prices --interruptions none:x", "--interruptions: works with --model ec2 only"},
+        {"simulate --prices prices --model ec2 --interruptions luck", "--interruptions: expected none, advisor:FILE"},
+        {"simulate --prices prices --product Windows", "no prices of product 'Windows'"},
+        {"simulate --prices prices --start 3", "unknown option '--start'; did you mean '--starts'"},
+        {"simulate --prices prices more", "unexpected argument 'more'"},
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        char arguments[300];
-        const char *mark = strstr(examples[i].arguments, "%s");
-        int head = mark == NULL ? (int)strlen(examples[i].arguments) : (int)(mark - examples[i].arguments);
-        snprintf(arguments, sizeof arguments, "%.*s%s%s", head, examples[i].arguments, mark == NULL ? "" : folder,
-                 mark == NULL ? "" : mark + 2);
-        assert_int_equal(run(arguments), 2);
-        const char *text = read_file("err");
+        assert_int_equal(run("$bin/bidbrain %s", examples[i].arguments), 2);
+        char *text = read_text("err");
         if (strstr(text, examples[i].message) == NULL) {
-            fail_msg("'%s' says: %s", arguments, text);
+            fail_msg("'%s' says: %s", examples[i].arguments, text);
         }
         assert_true(strncmp(text, "bidbrain: ERROR: ", 17) == 0 || strncmp(text, "bidbrain: error: ", 17) == 0);
         assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+        free(text);
     }
-    char path[128];
-    snprintf(path, sizeof path, "%s/none.db", folder); /* asking for a store makes none */
-    assert_int_equal(access(path, F_OK), -1);
-    assert_int_equal(run("--help"), 0);
-    assert_int_equal(run("simulate --help"), 0);
-    assert_non_null(strstr(read_file("out"), "--job-hours H"));
+    assert_int_equal(access("none.db", F_OK), -1); /* a query does not create a store */
+    assert_int_equal(run("$bin/bidbrain --help"), 0);
+    assert_int_equal(run("$bin/bidbrain simulate --help"), 0);
+    assert_text("out", "--job-hours H");
 }
 
 int main(void) {
@@ -661,5 +534,5 @@ int main(void) {
         cmocka_unit_test(measured_speeds_save_money),         cmocka_unit_test(wrong_speeds_are_explained),
         cmocka_unit_test(a_store_is_read_by_product),         cmocka_unit_test(an_interrupted_run_keeps_the_older_log),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, files_close);
 }

@@ -119,6 +119,21 @@ class Browser:
         sent = [entry["params"] for entry in log if entry["method"] == "Network.requestWillBeSent"]
         return [request["request"]["url"] for request in sent if not request["documentURL"].startswith("chrome:")]
 
+    def save_figures(self, folder):
+        """Presses every button of the page that saves a figure, and returns the files, which lie in `folder`."""
+        folder.mkdir()
+        self.devtools("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+        self.wait("return document.querySelector('.chart .save:enabled')")
+        count = self.run("return document.querySelectorAll('.save:enabled').length")
+        for number in range(count):
+            self.run("document.querySelectorAll('.save:enabled')[arguments[0]].click()", number)
+            deadline = time.monotonic() + PATIENCE_S
+            while len(list(folder.glob("*.svg"))) <= number:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"figure {number + 1} of {count} was not saved")
+                time.sleep(0.05)
+        return sorted(folder.glob("*.svg"))
+
     def screenshot(self, path):
         with open(path, "wb") as file:
             file.write(base64.b64decode(self.call("GET", "/screenshot")))

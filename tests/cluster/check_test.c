@@ -1,16 +1,8 @@
-/* How apps use the library (workers/check.c): each mistake of misuse_app.c ends the job with exit status 2 and one line
- * that names the call, and the apps that come with Proteus make none, with PROTEUS_CHECK=1 either. */
+/* Checks of how apps use the library (workers/process/check.c). Each mistake of misuse_app.c ends the job with exit
+ * status 2 and one line that names the call. The apps that come with Proteus make no such mistake, also with
+ * PROTEUS_CHECK=1. */
 #include "tests/cluster/shell.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { RATINGS = 400, FEATURES = 9 };
 
@@ -18,7 +10,7 @@ struct mistake {
     const char *name, *line;
 };
 
-/* Runs the app with the mistake, in a process of two threads if the options don't say otherwise. */
+/* Runs the app with the mistake, in a process of two threads unless the options have others. */
 static void assert_found(const char *environment, const char *options, const struct mistake *mistake) {
     int status = run("%s timeout 60 $bin/proteus run --threads 2 %s -- $tests/misuse_app --data ratings --mistake %s",
                      environment, options, mistake->name);
@@ -31,7 +23,6 @@ static void assert_found(const char *environment, const char *options, const str
 }
 
 static void test_what_is_always_found(void **state) {
-    (void)state;
     static const struct mistake mistakes[] = {
         {"metric", "aml_metric_add: metric 3, the app has 2 (0 to 1)"},
         {"metric-evaluated", "aml_metric_add: metric tested: called in clock, but its `evaluated` is 1"},
@@ -105,7 +96,6 @@ static void test_what_is_always_found(void **state) {
 }
 
 static void test_what_is_found_when_asked_for(void **state) {
-    (void)state;
     static const struct mistake mistakes[] = {
         {"unmarked",
          "clock: table dense: row 3 was changed, but not marked as changed: expected aml_row, not aml_row_read"},
@@ -138,9 +128,8 @@ static void test_what_is_found_when_asked_for(void **state) {
     assert_found("PROTEUS_CHECK=1", "--reliable 2", &nodes);
 }
 
-/* Three more nodes take over items. Slots that were kept from the first `begin` then name rows of other nodes. */
+/* Three more nodes take over items. Slots kept from the first `begin` then name rows of other nodes. */
 static void test_slots_kept_over_begin(void **state) {
-    (void)state;
     static const struct mistake mistake = {"kept-slots --iterations 100000",
                                            "since the last begin: expected slots of the present items"};
     FILE *events = open_file("events", "w");
@@ -150,7 +139,6 @@ static void test_slots_kept_over_begin(void **state) {
 }
 
 static void test_numbers_that_are_none(void **state) {
-    (void)state;
     static const struct mistake mistake = {
         "nan --reject-nan",
         "clock: table dense: the update of row 3 in clock 3 on node-1 has a NaN or an infinity (--reject-nan)"};
@@ -159,9 +147,8 @@ static void test_numbers_that_are_none(void **state) {
     run_well("$bin/proteus run -- $tests/misuse_app --mistake none --reject-nan");
 }
 
-/* Rows that are declared done and updated all the same. Without checks that is found once they were flushed. */
+/* An app updates rows that it has declared done. Without checks this is found only after the rows were flushed. */
 static void test_updates_of_rows_that_are_done(void **state) {
-    (void)state;
     static const struct mistake checked[] = {
         {"done-row", "aml_row: table dense: row 3 was declared done (aml_rows_done): expected no update of the row"},
         {"done-update", "aml_update_param: table dense: row 3 was declared done (aml_rows_done)"},
@@ -187,7 +174,6 @@ static void test_updates_of_rows_that_are_done(void **state) {
 }
 
 static void test_what_is_allowed(void **state) {
-    (void)state;
     static const char *const uses[] = {"none", "two-threads-well", "given-well", "row-sum-well"};
     for (size_t u = 0; u < sizeof uses / sizeof uses[0]; u++) {
         run_well("PROTEUS_CHECK=1 $bin/proteus run --reliable 2 --threads 2 -- $tests/misuse_app --mistake %s",
@@ -197,7 +183,6 @@ static void test_what_is_allowed(void **state) {
 }
 
 static void test_the_apps_make_no_mistake(void **state) {
-    (void)state;
     static const char *const apps[] = {
         "mf --data ratings --test-fraction 0.2 --rank 7",
         "mf --data ratings --staleness 2 --compress bf16",
@@ -229,10 +214,9 @@ static void test_the_apps_make_no_mistake(void **state) {
 
 /* ---- The group ---- */
 
-/* Ratings, samples of a few classes, and documents in lda's format uci. */
+/* Makes ratings, samples of a few classes, and documents in lda's format uci. */
 static int make_data(void **state) {
-    (void)state;
-    if (shell_open("check_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     FILE *ratings = open_file("ratings", "w");
@@ -266,5 +250,5 @@ int main(void) {
         cmocka_unit_test(test_updates_of_rows_that_are_done), cmocka_unit_test(test_the_apps_make_no_mistake),
         cmocka_unit_test(test_numbers_that_are_none),
     };
-    return cmocka_run_group_tests_name("check", tests, make_data, shell_close);
+    return cmocka_run_group_tests_name("check", tests, make_data, files_close);
 }

@@ -1,5 +1,5 @@
-/* crash: counts its items in ten rows, and dies as its options say: how, in which function, at which item, from which
- * clock on. A test's app, no example. */
+/* crash: counts its items in ten rows and crashes as its options say: how, in which function, at which item, and from
+ * which clock on. An app for tests, not an example. */
 #include "agileml.h"
 
 #include <pthread.h>
@@ -20,7 +20,7 @@ struct crash {
     int64_t item, from;
     int64_t slow_us;
     bool on_transient; /* crash in transient nodes only */
-    bool transient;    /* this node is one: argv has the library's --tier=transient */
+    bool transient;    /* this node is transient: argv has the library's --tier=transient */
 };
 
 struct item {
@@ -30,7 +30,7 @@ struct item {
 static int64_t zero;
 static void *volatile nowhere;
 
-/* Deeper than any stack; the result is used so that the compiler makes no loop of it. */
+/* Overflows any stack. The result is used so that the compiler makes no loop of the recursion. */
 static int overflow(int64_t depth) {
     volatile char bytes[4096];
     bytes[depth % 4096] = (char)depth;
@@ -47,7 +47,7 @@ static void *exit_here(void *unused) {
     exit(3);
 }
 
-/* All at once, as threads do that find the same fault. */
+/* Exits in several threads at once, as when all find the same fault. */
 static void exit_in_threads(void) {
     pthread_t others[EXITS];
     for (unsigned t = 0; t < EXITS; t++) {
@@ -58,7 +58,7 @@ static void exit_in_threads(void) {
     }
 }
 
-/* A process that the app forks ends by `how`, and this one goes on. */
+/* Ends a forked process by `how`; this process goes on. */
 static void end_child(void (*how)(void)) {
     pid_t child = fork();
     if (child == 0) {
@@ -73,7 +73,7 @@ static void call_exit(void) {
 
 __attribute__((noinline)) void crash_here(const struct crash *crash);
 
-/* Its name is what a backtrace must show. */
+/* Crashes. A backtrace must show this function's name. */
 void crash_here(const struct crash *crash) {
     pthread_t other;
     if (strcmp(crash->how, "abort") == 0) {
@@ -84,7 +84,7 @@ void crash_here(const struct crash *crash) {
         exit_in_threads();
     } else if (strcmp(crash->how, "fpe") == 0) {
         zero = ITEMS / zero;
-        raise(SIGFPE); /* where a division by 0 is none */
+        raise(SIGFPE); /* where a division by 0 raises no signal */
     } else if (strcmp(crash->how, "overflow") == 0) {
         zero = overflow(0);
     } else if (strcmp(crash->how, "thread") == 0) {
@@ -96,13 +96,13 @@ void crash_here(const struct crash *crash) {
         end_child(call_exit);
     } else if (strcmp(crash->how, "child-abort") == 0) {
         end_child(abort);
-    } else if (strcmp(crash->how, "default") == 0) { /* an app that wants no handler */
+    } else if (strcmp(crash->how, "default") == 0) { /* an app without a signal handler */
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
     } else {
         *(char *)nowhere = 1;
     }
-    usleep(0); /* no tail call above: the function stays on the stack */
+    usleep(0); /* prevents a tail call above, so that the function stays on the stack */
 }
 
 static bool dies_in(const struct crash *crash, const char *function) {

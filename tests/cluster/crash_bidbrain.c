@@ -1,7 +1,7 @@
 /* `bidbrain run` that is killed, as if by the kernel, at the step of a launch that BIDBRAIN_CRASH names. If
- * BIDBRAIN_CRASH_MARK names a file, only the process that makes it is killed: those that follow work on. */
+ * BIDBRAIN_CRASH_MARK names a file, only the process that creates it is killed; later processes go on. */
 #include "agileml/base/log.h"
-#include "bidbrain/command.h"
+#include "bidbrain/daemon/command.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,21 +1,14 @@
-/* Tests of apps that crash, with real processes. The job ends after the second node died in the same way at the same
- * clock, with one line that names nodes, signal, clock and function. Each node prints where it was, in addresses that
- * addr2line resolves. Cores are dumped as the shell's limit says. Sanitizers handle most signals themselves: under them
- * the apps only abort or exit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+/* Tests of apps that crash, with real processes. The job ends once a second node died in the same way at the same
+ * clock, with one line that names nodes, signal, clock and function. Each node prints a backtrace whose addresses
+ * addr2line resolves. Cores are dumped as the shell's limit says. Sanitizers handle most signals themselves, so with
+ * them the apps only abort or exit. */
 
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum { FRAMES_MAX = 64, COMMAND_BYTES = 1024 };
 
-/* Only transient nodes work on the data, so that only they crash at an item. */
+/* Only transient nodes work on the data, so only they crash at an item. */
 static const char stage_3[] = "--reliable 1 --transient 3 --stage 3";
 
 static bool sanitized(void) {
@@ -30,7 +23,7 @@ static unsigned count(const char *text, const char *part) {
     return found;
 }
 
-/* The job ended with status 1 and a line of proteus that has all three parts. */
+/* The job ended with status 1 and a line of proteus that contains nodes, cause and place. */
 static void assert_ended_by_crash(const char *what, int status, const char *nodes, const char *cause,
                                   const char *place) {
     char *error = read_text("err");
@@ -61,8 +54,7 @@ static int run_crash(const char *cluster, const char *options) {
 
 /* ---- The tests ---- */
 
-static void test_a_crash_on_an_item_ends_the_job_with_the_second_node(void **state) {
-    (void)state;
+TEST(a_crash_on_an_item_ends_the_job_with_the_second_node) {
     static const struct {
         const char *how, *cause, *said;
         bool handled; /* by sanitizers */
@@ -89,14 +81,13 @@ static void test_a_crash_on_an_item_ends_the_job_with_the_second_node(void **sta
         assert_ended_by_crash(ways[w].how, status, " and then node-", ways[w].cause,
                               " in the app's function clock, at clock 3");
         char *error = read_text("err");
-        assert_int_equal(count(error, ways[w].said), 2); /* nobody else */
+        assert_int_equal(count(error, ways[w].said), 2); /* no other node */
         assert_true(count(error, "backtrace; ") > 0);
         free(error);
     }
 }
 
-static void test_the_function_is_named(void **state) {
-    (void)state;
+TEST(the_function_is_named) {
     static const struct {
         const char *cluster, *options, *place;
     } places[] = {
@@ -118,9 +109,8 @@ static void test_the_function_is_named(void **state) {
     }
 }
 
-/* Where nobody is left to take over, the reason is the crash. */
-static void test_never_with_the_only_copy_was_lost(void **state) {
-    (void)state;
+/* If no node is left to take over, the crash is the reason for the job's end. */
+TEST(never_with_the_only_copy_was_lost) {
     static const char *const clusters[] = {"--reliable 1", "--reliable 2", "--reliable 2 --stage traditional",
                                            "--reliable 1 --stage traditional", "--reliable 2 --transient 1 --stage 1"};
     static const char *const functions[] = {"clock", "read"};
@@ -134,24 +124,21 @@ static void test_never_with_the_only_copy_was_lost(void **state) {
     }
 }
 
-/* The app has removed the library's handler: the launcher knows the signal from the process's end. */
-static void test_a_crash_that_nothing_is_said_of(void **state) {
-    (void)state;
+/* The app has removed the library's handler: the launcher reports the signal from the process's end. */
+TEST(a_crash_that_nothing_is_said_of) {
     int status = run_crash(stage_3, "--in clock --how default");
     assert_ended_by_crash("default", status, " and then node-", "died of signal 11 (Segmentation fault)",
                           " about clock 3");
 }
 
-/* SIGKILL is somebody else's doing: the job goes on while it can. */
-static void test_a_killed_node_is_no_crash(void **state) {
-    (void)state;
-    assert_int_equal(run_crash(stage_3, "--in clock --how kill --on-transient"), 0); /* the reliable node ends it */
+/* SIGKILL does not count as the app's crash: the job goes on while it can. */
+TEST(a_killed_node_is_no_crash) {
+    assert_int_equal(run_crash(stage_3, "--in clock --how kill --on-transient"), 0); /* by the reliable node */
     assert_true(summary("failures") == 3);
 }
 
-/* A process that the app has forked is no node: its end is the app's business. */
-static void test_the_end_of_a_forked_process_is_no_crash(void **state) {
-    (void)state;
+/* The end of a process that the app forked is not a node's crash. */
+TEST(the_end_of_a_forked_process_is_no_crash) {
     if (sanitized()) {
         print_message(
             "skipped: a sanitizer's check at exit waits for ever in a child that one of several threads forked\n");
@@ -169,9 +156,8 @@ static void test_the_end_of_a_forked_process_is_no_crash(void **state) {
     }
 }
 
-/* A node joins while others train, and crashes before it has a part in the training. */
-static void test_joining_nodes_that_crash_in_read_end_nothing(void **state) {
-    (void)state;
+/* A node joins during training and crashes before it takes part. */
+TEST(joining_nodes_that_crash_in_read_end_nothing) {
     FILE *events = open_file("events", "we");
     fputs("iteration 3 join transient 1\niteration 6 join transient 1\n", events);
     fclose(events);
@@ -183,7 +169,7 @@ static void test_joining_nodes_that_crash_in_read_end_nothing(void **state) {
     free(report);
 }
 
-/* The addresses of the first backtrace, resolved: the app's function with its file is among them. */
+/* Among the first backtrace's resolved addresses is the app's function with its file. */
 static void assert_backtrace_resolves(const char *error) {
     bool found = false;
     const char *at = strstr(error, "  #0 ");
@@ -208,8 +194,7 @@ static void assert_backtrace_resolves(const char *error) {
     }
 }
 
-static void test_the_backtrace_is_resolved_by_addr2line(void **state) {
-    (void)state;
+TEST(the_backtrace_is_resolved_by_addr2line) {
     static const char *const ways[] = {"abort", "exit", "segv", "fpe"};
     for (size_t w = 0; w < sizeof ways / sizeof ways[0] - (sanitized() ? 2 : 0); w++) {
         char options[64];
@@ -221,9 +206,8 @@ static void test_the_backtrace_is_resolved_by_addr2line(void **state) {
     }
 }
 
-/* Nodes that no launcher has started tell the controller themselves, and end with the signal's status. */
-static void test_nodes_started_by_hand(void **state) {
-    (void)state;
+/* Nodes without a launcher report their crash to the controller themselves and end with the signal's status. */
+TEST(nodes_started_by_hand) {
     int status =
         run("$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 2 --stage 3 --report report "
             ">says & "
@@ -247,39 +231,21 @@ static unsigned cores(void) {
     return number;
 }
 
-static void test_cores_are_dumped_as_the_shell_says(void **state) {
-    (void)state;
+TEST(cores_are_dumped_as_the_shell_says) {
     run("ulimit -c unlimited; sh -c 'kill -ABRT $$'");
     if (sanitized() || cores() == 0) {
-        skip(); /* the system takes cores elsewhere, or there are none */
+        skip(); /* cores are off, or the system takes them elsewhere */
     }
     assert_int_equal(run("ulimit -c unlimited; $run --reliable 1 -- $tests/crash_app --in clock"), 1);
     assert_int_equal(cores(), 1);
     assert_int_equal(run("ulimit -c 0; $run --reliable 1 -- $tests/crash_app --in clock"), 1);
     assert_int_equal(cores(), 0);
-    run_well("$bin/proteus keygen job.key"); /* which a dump would hold */
+    run_well("$bin/proteus keygen job.key"); /* a core dump would contain the key */
     assert_int_equal(run("ulimit -c unlimited; $run --key job.key --reliable 1 -- $tests/crash_app --in clock"), 1);
     assert_text("err", "backtrace");
     assert_int_equal(cores(), 0);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return shell_open("crash_test");
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_crash_on_an_item_ends_the_job_with_the_second_node),
-        cmocka_unit_test(test_the_function_is_named),
-        cmocka_unit_test(test_never_with_the_only_copy_was_lost),
-        cmocka_unit_test(test_a_crash_that_nothing_is_said_of),
-        cmocka_unit_test(test_a_killed_node_is_no_crash),
-        cmocka_unit_test(test_the_end_of_a_forked_process_is_no_crash),
-        cmocka_unit_test(test_joining_nodes_that_crash_in_read_end_nothing),
-        cmocka_unit_test(test_the_backtrace_is_resolved_by_addr2line),
-        cmocka_unit_test(test_nodes_started_by_hand),
-        cmocka_unit_test(test_cores_are_dumped_as_the_shell_says),
-    };
-    return cmocka_run_group_tests(tests, set_up, shell_close);
+    return tests_run(shell_open, files_close);
 }

@@ -1,17 +1,10 @@
-/* Tests of mlr on raw Criteo lines with real processes: a log-loss that a constant prediction does not reach; the forms
- * that the data set comes in are alike; models know how their lines were hashed; what is refused. Uses the samples of
- * ../shared/data, or is skipped. Nothing here depends on time. */
+/* Tests of mlr on raw Criteo lines with real processes. The log-loss is better than any constant prediction's, the data
+ * set's forms give the same result, models store how their lines were hashed, and wrong input is refused. Uses the
+ * samples of ../shared/data; without them the tests are skipped. Nothing here depends on time. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum { HELD_OUT = 409 + 391, LINES = 7200, SAMPLE = 200 /* lines of criteo_sample.csv */ };
 
@@ -23,9 +16,8 @@ static void compare(const char *format, double expected, double tolerance) {
     }
 }
 
-/* The part of ones gives 0.532 at best. */
+/* A constant prediction, the share of ones, gives 0.532 at best. */
 static void test_log_loss(void **state) {
-    (void)state;
     run_well("$run --threads 2 -- mlr --data train.tsv.gz --test held.tsv --lambda 3e-3 --model-out model");
     double loss = summary("test_loss");
     assert_true(loss < 0.49);
@@ -41,10 +33,9 @@ static void test_log_loss(void **state) {
              "cut -f2- predictions | cmp - more");
 }
 
-/* Without options the loss is that of the best regularization, here 0.470 to 0.473 and 0.460 to 0.462; on any number of
- * nodes, and while they come and go. */
+/* Without options the loss is that of the best regularization: here 0.470 to 0.473 and 0.460 to 0.462. This holds on
+ * any number of nodes, and while nodes come and go. */
 static void test_without_options(void **state) {
-    (void)state;
     static const char *const clusters[] = {"--reliable 2", "--reliable 4 --threads 1",
                                            "--reliable 2 --transient 2 --stage 2 --failure-timeout 3 --events events"};
     char command[256];
@@ -60,9 +51,8 @@ static void test_without_options(void **state) {
     }
 }
 
-/* Few lines are passed over more often, with smaller batches; one class or no signal does no harm. */
+/* A small data set gets more passes and smaller batches. A single class, or data without a signal, does no harm. */
 static void test_few_lines(void **state) {
-    (void)state;
     run_well(
         "zcat train.tsv.gz >all.tsv; head -1500 all.tsv >few.tsv; head -40 all.tsv >forty.tsv; "
         "grep '^0' few.tsv >zeros.tsv; "
@@ -77,9 +67,8 @@ static void test_few_lines(void **state) {
     assert_true(summary("test_loss") < 0.6);
 }
 
-/* What is given counts: the rate, how it falls, the batch, and how often the lines are passed over. */
+/* Given options take effect: the rate, its decay, the batch, and the number of passes. */
 static void test_given_steps(void **state) {
-    (void)state;
     static const char *const given[] = {"", "--rate 0.05", "--decay 0.5", "--batch 100", "--lambda 0", "--rare 0.3"};
     double losses[sizeof given / sizeof given[0]];
     for (size_t g = 0; g < sizeof given / sizeof given[0]; g++) {
@@ -94,7 +83,6 @@ static void test_given_steps(void **state) {
 
 /* Rare features get longer steps without an option, and plain steps know no momentum. */
 static void test_rare_features_get_longer_steps(void **state) {
-    (void)state;
     static const char *const rare[] = {"", "--rare 0.5", "--rare 0"};
     double losses[3];
     for (size_t r = 0; r < 3; r++) {
@@ -107,7 +95,6 @@ static void test_rare_features_get_longer_steps(void **state) {
 }
 
 static void test_clusters_are_alike(void **state) {
-    (void)state;
     static const char *const job = "-- mlr --data train.tsv.gz --test held.tsv --iterations 3 --hash-bits 16";
     static const char *const clusters[] = {"--threads 3", "--reliable 2 --partitions 3",
                                            "--reliable 2 --transient 2 --stage 3"};
@@ -116,15 +103,14 @@ static void test_clusters_are_alike(void **state) {
     double loss = summary("test_loss");
     for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
         snprintf(command, sizeof command, "%s %s", clusters[c], job);
-        compare(command, loss, 1e-2); /* a node meets rare features as often as others only in expectation */
+        compare(command, loss, 1e-2); /* only in expectation does a node meet rare features as often as others */
         assert_true(summary("items_processed") == 3.0 * LINES);
     }
 }
 
-/* Tabs or commas, plain or packed, with a header in any order and an Id: the same samples, so the same model. Plain and
- * packed data are estimated to have as many lines, but not exactly. */
+/* Tabs or commas, plain or packed, with a header in any order and an Id: the same samples give the same model. The
+ * number of lines of plain and packed data is estimated. */
 static void test_forms_are_alike(void **state) {
-    (void)state;
     run_well("zcat %s | tail -n +2 | tr , '\\t' >some.tsv && zcat %s >some.csv && "
              "awk -F, -v OFS=, '{t = $40; $40 = $2; $2 = t; print NR, $0}' some.csv | sed '1s/^1,/Id,/' >other.csv && "
              "sed 's/,/\",\"/g; s/^/\"/; s/$/\"\\r/' some.csv >quoted.csv && gzip -k some.tsv",
@@ -138,13 +124,12 @@ static void test_forms_are_alike(void **state) {
     double loss = summary("test_loss");
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
         snprintf(command, sizeof command, "%s %s", job, files[f]);
-        compare(command, loss, 5e-2); /* other places in the file, so other minibatches */
+        compare(command, loss, 5e-2); /* another order in the file gives other minibatches */
         assert_true(summary("items_processed") == 2.0 * SAMPLE);
     }
 }
 
 static void test_models_know_their_hash(void **state) {
-    (void)state;
     run_well("$run -- mlr --data train.tsv.gz --test held.tsv --iterations 1 --hash-bits 12 --cross C1xC2,I5xC3 "
              "--model-out crossed");
     double loss = summary("test_loss");
@@ -162,7 +147,6 @@ static void test_models_know_their_hash(void **state) {
 }
 
 static void test_what_is_refused(void **state) {
-    (void)state;
     run_refused("$run -- mlr --data held.tsv --hash-bits 4", "--hash-bits: expected 8 to 24, got 4");
     run_refused("$run -- mlr --data held.tsv --cross C1", "--cross: expected pairs of different fields");
     run_refused("$run -- mlr --data held.tsv --cross C1xC2,C2xC1", "--cross: expected each pair once");
@@ -180,11 +164,11 @@ static void test_what_is_refused(void **state) {
     run_refused("head -c 300 train.tsv.gz >cut.gz; $run -- mlr --data cut.gz", "cut.gz: truncated gzip data");
 }
 
-/* Returns the data set's folder, or NULL when it is not at hand. */
+/* Returns the data set's folder; NULL: it is not available. */
 static const char *data_set(void) {
     static char folder[512];
     const char *source = getenv("PROTEUS_SOURCE");
-    snprintf(folder, sizeof folder, "%s/../shared/data/ctr-criteo", source != NULL ? source : ".");
+    snprintf(folder, sizeof folder, "%s/../shared/data/ctr-criteo", source);
     char *resolved = realpath(folder, NULL);
     if (resolved == NULL) {
         return NULL;
@@ -195,8 +179,7 @@ static const char *data_set(void) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("criteo_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     const char *data = data_set();
@@ -221,5 +204,5 @@ int main(void) {
         cmocka_unit_test(test_models_know_their_hash),
         cmocka_unit_test(test_what_is_refused),
     };
-    return cmocka_run_group_tests_name("criteo", tests, set_up, shell_close);
+    return cmocka_run_group_tests_name("criteo", tests, set_up, files_close);
 }

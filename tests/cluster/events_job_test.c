@@ -1,32 +1,23 @@
-/* Tests of what happens to a job's nodes while somebody watches: --events that come and that do not, the README's
- * example of them, nodes that are silent, Ctrl-C, a model taken out of a checkpoint. With real processes; a test
- * waits for lines of the report, never for a time. */
+/* Tests of events of a job's nodes, with real processes: --events that happen or never do, the README's example, silent
+ * nodes, Ctrl-C, and a model taken out of a checkpoint. A test waits for lines of the report, never for a time. */
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* Waits until the report has `count` lines with `text`, for three minutes at most. */
 #define WAIT_FOR_LINES                                                                                                 \
     "rm -f report; lines() { for i in $(seq 1800); do [ $(grep -c \"$1\" report) -ge $2 ] && return; sleep 0.1; "      \
     "done; exit 99; }; "
 
-/* An app that checks at its end that each item was counted once in each iteration, and that has no end of its own. */
+/* An app that checks at its end that each item was counted once in each iteration. It trains until it is stopped. */
 #define SUMS "$tests/sum_app --data ratings --slow-us 3000 --iterations 100000000"
 
-/* The well end of a job in the background. */
+/* Stops the job in the background, which must end well. */
 #define STOP_IT                                                                                                        \
     "$bin/proteus stop --controller $(sed -n 's/^controller at //p' job) >stopped && wait $pid || exit 98; cat job"
 
-static void test_events_that_never_came_are_listed(void **state) {
-    (void)state;
+TEST(events_that_never_came_are_listed) {
     run_well("printf 'iteration 2 pause node-1\\niteration 2 resume node-1\\n\\nseconds 3600 kill node-2\\n"
              "iteration 900 evict node-1\\n' >events && "
              "$run --reliable 2 --events events -- mf --data ratings --iterations 8");
@@ -39,9 +30,8 @@ static void test_events_that_never_came_are_listed(void **state) {
     assert_text("out", "\"reason\":\"events:5: iteration 900 evict node-1\"}\n{\"type\":\"summary\"");
 }
 
-/* Then standard error has one line: why the job failed. */
-static void test_a_failed_job_lists_them_in_its_report_alone(void **state) {
-    (void)state;
+/* Standard error then has one line: why the job failed. */
+TEST(a_failed_job_lists_them_in_its_report_alone) {
     assert_int_equal(run("printf 'iteration 2 kill node-2\\nseconds 3600 kill node-1\\n' >events && "
                          "$run --reliable 2 --stage traditional --failure-timeout 1 --events events -- "
                          "mf --data ratings --iterations 100000000"),
@@ -54,9 +44,8 @@ static void test_a_failed_job_lists_them_in_its_report_alone(void **state) {
     assert_text("report", "\"reason\":\"events:2: seconds 3600 kill node-1\"}\n{\"type\":\"summary\"");
 }
 
-/* node-3 has been given up, so the controller does not know it any more; its process is there. */
-static void test_a_missing_node_does_not_cancel_evict_transient_all(void **state) {
-    (void)state;
+/* node-3 was given up, so the controller no longer knows it, although its process exists. */
+TEST(a_missing_node_does_not_cancel_evict_transient_all) {
     run_well(WAIT_FOR_LINES
              "printf 'iteration 2 pause node-3\\niteration 40 evict transient all notice 60s\\n' >events; "
              "$run --reliable 1 --transient 3 --failure-timeout 3 --events events -- " SUMS " >job & pid=$!; "
@@ -67,9 +56,8 @@ static void test_a_missing_node_does_not_cancel_evict_transient_all(void **state
     assert_true(summary("failures") == 1);
 }
 
-/* Processes that start while the event comes are evicted when they have joined. */
-static void test_nodes_that_have_not_joined_are_evicted_when_they_do(void **state) {
-    (void)state;
+/* Processes that are starting at the time of the event are evicted once they have joined. */
+TEST(nodes_that_have_not_joined_are_evicted_when_they_do) {
     run_well(WAIT_FOR_LINES
              "printf 'iteration 1 join transient 3\\niteration 1 evict transient all notice 60s\\n' >events; "
              "$run --reliable 1 --events events -- " SUMS " >job & pid=$!; "
@@ -79,8 +67,7 @@ static void test_nodes_that_have_not_joined_are_evicted_when_they_do(void **stat
     assert_true(summary("failures") == 0);
 }
 
-static void test_a_silent_node_is_told_before_it_is_given_up(void **state) {
-    (void)state;
+TEST(a_silent_node_is_told_before_it_is_given_up) {
     run_well(WAIT_FOR_LINES "printf 'iteration 2 pause node-3\\n' >events; "
                             "$run --reliable 1 --transient 2 --failure-timeout 2 --events events -- " SUMS
                             " >job & pid=$!; lines '\"event\":\"recover\"' 1; " STOP_IT
@@ -91,34 +78,31 @@ static void test_a_silent_node_is_told_before_it_is_given_up(void **state) {
     assert_text("report", "\"nodes\":[\"node-3\"],\"silent_seconds\":1.");
 }
 
-/* A job whose model's folder is gone when it is told to end. */
+/* A job whose model's folder is missing when it is stopped. */
 #define FOLDERLESS                                                                                                     \
     WAIT_FOR_LINES "mkdir -p models; $run --reliable 2 -- mf --data ratings --iterations 100000000 --model-out "       \
                    "models/m >job & pid=$!; lines '\"event\":\"start\"' 1; rmdir models; "                             \
                    "$bin/proteus stop --controller $(sed -n 's/^controller at //p' job) >stopped 2>&1 & "
 
-static void test_a_model_that_can_never_be_written_fails_the_job(void **state) {
-    (void)state;
+TEST(a_model_that_can_never_be_written_fails_the_job) {
     assert_int_equal(run(FOLDERLESS "wait $pid"), 1);
     assert_text("report", "\"event\":\"save-failed\"");
     assert_text("report", "node-2 tries again"); /* after two attempts of node-1 */
     assert_text("err", "proteus: error: models/m: can't write it: No such file or directory\n");
 }
 
-static void test_a_model_that_can_not_be_written_is_written_later(void **state) {
-    (void)state;
+TEST(a_model_that_can_not_be_written_is_written_later) {
     run_well(FOLDERLESS "lines '\"event\":\"save-failed\"' 1; mkdir models; wait $pid && cat job && ls models");
     assert_text("out", ": models/m: can't write it: No such file or directory; node-");
     assert_text("out", " tries again\n");
     assert_text("out", "\nm\n");
 }
 
-/* The commands of the README's chapter as they stand there. */
-static void test_the_readme_example_of_events(void **state) {
-    (void)state;
+/* Runs the commands of the README's chapter as they are. */
+TEST(the_readme_example_of_events) {
     const char *source = getenv("PROTEUS_SOURCE");
     char path[512];
-    assert_non_null(realpath(source != NULL ? source : ".", path));
+    assert_non_null(realpath(source, path));
     run_well("sed -n '/^## Machines that come and go/,/^On a running\\|^plays/p' %s/README.md | grep '^    ' "
              "| sed 's,build/bin/,$bin/,; s,^,set -e; ,' >example && grep -c . example && grep -q 'events' example && "
              "cp ratings ratings.csv && export bin && sh example",
@@ -131,8 +115,7 @@ static void test_the_readme_example_of_events(void **state) {
     assert_no_text("err", "before this event came");
 }
 
-static void test_ctrl_c_names_proteus_stop(void **state) {
-    (void)state;
+TEST(ctrl_c_names_proteus_stop) {
     assert_int_equal(run(WAIT_FOR_LINES "$run -- mf --data ratings --iterations 100000000 >job 2>said & pid=$!; "
                                         "lines '\"type\":\"iteration\"' 3; kill -INT $pid; wait $pid"),
                      1);
@@ -142,9 +125,8 @@ static void test_ctrl_c_names_proteus_stop(void **state) {
     run_well("grep -qF \"$(sed -n 's/^controller at //p' job)\" said && [ $(wc -l <said) = 1 ]");
 }
 
-/* With the job's key, which 'proteus stop' needs too. */
-static void test_ctrl_c_names_the_key(void **state) {
-    (void)state;
+/* With a key: 'proteus stop' needs it, too. */
+TEST(ctrl_c_names_the_key) {
     assert_int_equal(run(WAIT_FOR_LINES "$bin/proteus keygen job.key >/dev/null && "
                                         "$run --key job.key -- mf --data ratings --iterations 100000000 >job & pid=$!; "
                                         "lines '\"type\":\"iteration\"' 3; kill -INT $pid; wait $pid"),
@@ -152,9 +134,8 @@ static void test_ctrl_c_names_the_key(void **state) {
     assert_text("err", " --key job.key\n");
 }
 
-/* A controller that was started by hand says the same. */
-static void test_ctrl_c_of_a_controller_names_proteus_stop(void **state) {
-    (void)state;
+/* A controller started by hand prints the same. */
+TEST(ctrl_c_of_a_controller_names_proteus_stop) {
     assert_int_equal(run(WAIT_FOR_LINES
                          "$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 "
                          "--report report >job 2>said & pid=$!; "
@@ -168,9 +149,8 @@ static void test_ctrl_c_of_a_controller_names_proteus_stop(void **state) {
                         "--controller tcp://127.0.0.1:");
 }
 
-/* A job resumed with no iteration left to train saves the checkpoint's model, on any number of nodes. */
-static void test_a_model_is_taken_out_of_a_checkpoint(void **state) {
-    (void)state;
+/* A job resumed without iterations left to train saves the checkpoint's model, on any number of nodes. */
+TEST(a_model_is_taken_out_of_a_checkpoint) {
     run_well(WAIT_FOR_LINES "rm -rf saved; $run --reliable 2 --checkpoint saved -- mf --data ratings --rank 4 "
                             "--iterations 100000000 >job & pid=$!; lines '\"event\":\"checkpoint\"' 1; " STOP_IT);
     run_well("for n in 1 3; do $run --reliable $n --transient 1 --resume saved -- mf --data ratings --rank 4 "
@@ -186,8 +166,7 @@ static void test_a_model_is_taken_out_of_a_checkpoint(void **state) {
 }
 
 static int write_ratings(void **state) {
-    (void)state;
-    if (shell_open("events_job_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     FILE *file = open_file("ratings", "we");
@@ -200,19 +179,5 @@ static int write_ratings(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_events_that_never_came_are_listed),
-        cmocka_unit_test(test_a_failed_job_lists_them_in_its_report_alone),
-        cmocka_unit_test(test_a_missing_node_does_not_cancel_evict_transient_all),
-        cmocka_unit_test(test_nodes_that_have_not_joined_are_evicted_when_they_do),
-        cmocka_unit_test(test_a_silent_node_is_told_before_it_is_given_up),
-        cmocka_unit_test(test_a_model_that_can_never_be_written_fails_the_job),
-        cmocka_unit_test(test_a_model_that_can_not_be_written_is_written_later),
-        cmocka_unit_test(test_the_readme_example_of_events),
-        cmocka_unit_test(test_ctrl_c_names_proteus_stop),
-        cmocka_unit_test(test_ctrl_c_names_the_key),
-        cmocka_unit_test(test_ctrl_c_of_a_controller_names_proteus_stop),
-        cmocka_unit_test(test_a_model_is_taken_out_of_a_checkpoint),
-    };
-    return cmocka_run_group_tests(tests, write_ratings, shell_close);
+    return tests_run(write_ratings, files_close);
 }

@@ -1,34 +1,24 @@
-/* Descriptors and memory of long-lived processes do not grow with a job's history: nodes join, are evicted and killed,
- * and the launcher, its controller, the reliable nodes, bidbrain and spotmarket end with what they had with as many
- * nodes before. bench/chaos --soak is the same for a thousand of these events. Limits on time are there to end a hang,
- * and assert nothing else. */
-#include <setjmp.h>
+/* Descriptors and memory of long-lived processes do not grow with a job's history. Nodes join, are evicted and killed.
+ * Launcher, controller, reliable nodes, bidbrain and spotmarket then use as much as before with as many nodes.
+ * bench/chaos --soak does the same for a thousand events. Time limits only end a hang. */
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "agileml/base/clock.h"
 #include "tests/cluster/processes.h"
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum {
     HANG_MS = 120 * 1000,
     POLL_MS = 50,
-    CALM_POLLS = 40, /* a connection that was given up is there for a second or more */
+    CALM_POLLS = 40, /* polls that note usage: an abandoned connection lasts a second or more */
     WATCHED_MAX = 8,
-    /* A link has three or four descriptors, and a server opens its own to another node when it first has something to
-     * tell it: with as many nodes there may be a few links more. What each of the 20 nodes that come and go would leave
-     * is more than that. */
+    /* A link has three or four descriptors. A server opens its own link to another node when it first has a message for
+     * it, so with as many nodes there may be a few links more. A leak for each of the 20 nodes that come and go would
+     * exceed this. */
     DESCRIPTORS_MORE = 12,
-    /* The report's lines, which the controller keeps for who asks late, a few bytes for each node that there was, and
-     * the allocator's fragments. */
+    /* The report's lines, which the controller keeps for late readers, a few bytes for each past node, and the
+     * allocator's fragments. */
     BYTES_MORE = 6 << 20,
 };
 
@@ -50,7 +40,7 @@ static pid_t launcher(void) {
     return (pid_t)number_in("pid");
 }
 
-/* How often the folder's file has this text; the job must still run. */
+/* Counts the text in the file; the job must still run. */
 static unsigned times_in(const char *name, const char *text) {
     unsigned times = 0;
     char *status = read_text("status");
@@ -92,7 +82,7 @@ static unsigned least(unsigned one, unsigned other) {
     return one < other ? one : other;
 }
 
-/* The least descriptors, and the most memory, of some time. */
+/* Records the fewest descriptors and the most memory over some time. */
 static void note_before(void) {
     for (unsigned w = 0; w < watched_count; w++) {
         watched[w].before = process_usage(watched[w].pid);
@@ -109,12 +99,12 @@ static void note_before(void) {
 }
 
 static bool has_grown(const struct process_usage *before, const struct process_usage *now) {
-    bool sanitized = getenv("PROTEUS_SANITIZED") != NULL; /* what was freed is kept for a while */
+    bool sanitized = getenv("PROTEUS_SANITIZED") != NULL; /* sanitizers keep freed memory for a while */
     return now->descriptors == 0 || now->descriptors > before->descriptors + DESCRIPTORS_MORE ||
            (!sanitized && now->bytes > before->bytes + BYTES_MORE);
 }
 
-/* Waits until no process has more than before: what is to be closed may take its time. */
+/* Waits until no process uses more than before: closing may take time. */
 static void expect_as_before(void) {
     enum { LIMIT_MS = 15 * 1000 };
     for (unsigned w = 0; w < watched_count; w++) {
@@ -150,16 +140,15 @@ static void end(void) {
 
 static void test_nodes_that_come_and_go(void **state) {
     enum { WARM_UP = 2, ROUNDS = 12, RELIABLE = 2, TRANSIENT = 2 };
-    (void)state;
     FILE *events = open_file("events", "w");
-    for (unsigned round = 0; round < ROUNDS; round++) { /* the first rounds at once, the others when those are over */
+    for (unsigned round = 0; round < ROUNDS; round++) { /* the first rounds at once, the others after them */
         fprintf(events, "iteration %u join transient 2\n", round < WARM_UP ? 20 : 300 + 30 * round);
     }
     assert_int_equal(fclose(events), 0);
     begin("--reliable 2 --transient 2 --stage 2 --failure-timeout 10 --events events");
     watch("node-1", child("--name=node-1"));
     watch("node-2", child("--name=node-2"));
-    for (unsigned round = 0; round < ROUNDS; round++) { /* of the transient nodes, the two oldest go: they serve */
+    for (unsigned round = 0; round < ROUNDS; round++) { /* evicts the two oldest transient nodes, which serve */
         unsigned oldest = RELIABLE + 2 * round + 1;
         char name[32];
         wait_for("report", "\"event\":\"join\"", RELIABLE + TRANSIENT + 2 * (round + 1));
@@ -176,7 +165,7 @@ static void test_nodes_that_come_and_go(void **state) {
     end();
 }
 
-/* Every five minutes the price of one of two types falls and that of the other rises above all bids. */
+/* Every five minutes the price of one of two types falls and the other's rises above all bids. */
 static void write_prices(void) {
     run_well("mkdir prices; for t in 0 1; do "
              "case $t in 0) f=c4.xlarge-us-east-1a ;; 1) f=m4.xlarge-us-east-1b ;; esac; "
@@ -188,7 +177,6 @@ static void write_prices(void) {
 
 static void test_machines_that_are_bought_and_taken(void **state) {
     enum { MACHINES = 3, BEFORE = 2 * MACHINES, TAKEN = 8 * MACHINES };
-    (void)state;
     write_prices();
     begin("--market prices --market-start 2016-03-03T00:00:00Z --market-speed 240 --transient 3 --failure-timeout 10");
     watch("bidbrain", child("bidbrain.json"));
@@ -200,9 +188,8 @@ static void test_machines_that_are_bought_and_taken(void **state) {
     end();
 }
 
-/* A test that failed leaves its job: all its processes end with the launcher. */
+/* Ends the job of a failed test: all its processes end with the launcher. */
 static int end_what_is_left(void **state) {
-    (void)state;
     char *pid = read_text("pid");
     char *status = read_text("status");
     if (pid[0] != '\0' && status[0] == '\0') {
@@ -214,8 +201,7 @@ static int end_what_is_left(void **state) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("growth_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     run_well("for u in $(seq 60); do for i in $(seq 1 $((1 + u %% 3)) 40); do echo $u $i $(((u * i) %% 5 + 1)); done; "
@@ -228,5 +214,5 @@ int main(void) {
         cmocka_unit_test_teardown(test_nodes_that_come_and_go, end_what_is_left),
         cmocka_unit_test_teardown(test_machines_that_are_bought_and_taken, end_what_is_left),
     };
-    return cmocka_run_group_tests(tests, set_up, shell_close);
+    return cmocka_run_group_tests(tests, set_up, files_close);
 }

@@ -1,28 +1,11 @@
-/* What a job leaves on its machine and who can have a hand in it: files are their owner's alone, nobody else chooses
- * what is written to, and what a killed run left in the temporary folder goes with the next run. */
+/* A job's files: only their owner can read them, nobody else can choose what is written to, and the next run removes
+ * what a killed run left in the temporary folder. */
 #include "tests/cluster/shell.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-static int set_up(void **state) {
-    (void)state;
-    if (shell_open("hygiene_test") != 0) {
-        return -1;
-    }
-    run_well("for u in 1 2 3 4 5; do for i in 1 2 3 4; do echo $u,$i,$(((u * i) %% 5 + 1)); done; done >ratings.csv");
-    return 0;
-}
+#include "tests/test.h"
 
 #define SUM "$tests/sum_app --data ratings.csv"
 
-static void test_reports_and_stores_are_their_owners_alone(void **state) {
-    (void)state;
+TEST(reports_and_stores_are_their_owners_alone) {
     run_well("umask 0; $bin/proteus keygen job.key && "
              "{ $bin/proteus controller --listen tcp://127.0.0.1:0 --key job.key --reliable 1 --transient 0 "
              "--store job.store --report job.report --http auto >says & } && while ! grep -q nodes says; do sleep "
@@ -35,8 +18,7 @@ static void test_reports_and_stores_are_their_owners_alone(void **state) {
     run_well("umask 0; rm -f report; $run --reliable 1 -- " SUM " --iterations 2; stat -c %%a report | grep -qx 600");
 }
 
-static void test_a_store_of_a_job_that_has_ended_is_named(void **state) {
-    (void)state;
+TEST(a_store_of_a_job_that_has_ended_is_named) {
     run_well("rm -f old.store says; { $bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 "
              "--store old.store >says & } && while ! grep -q nodes says; do sleep 0.05; done; "
              "read -r listening on at more <says; " SUM " --iterations 2 --controller=$at --tier=reliable && wait");
@@ -44,8 +26,7 @@ static void test_a_store_of_a_job_that_has_ended_is_named(void **state) {
              "grep -q 'warning: old.store: the job of this store has ended; for another job remove the file' err");
 }
 
-static void test_others_do_not_choose_what_is_written_to(void **state) {
-    (void)state;
+TEST(others_do_not_choose_what_is_written_to) {
     run_well("mkdir -m 1777 shared && echo precious >precious && ln -s ../precious shared/report && "
              "ln -s ../precious shared/store && ln precious shared/second");
     run_refused("$bin/proteus run --report shared/report --reliable 1 -- " SUM " --iterations 2",
@@ -59,9 +40,8 @@ static void test_others_do_not_choose_what_is_written_to(void **state) {
 }
 
 /* KILL can't be caught: the folder with the controller's store stays until the next run. Other folders stay for good,
- * also those that look alike, and that of a job that runs. */
-static void test_what_a_killed_run_left_is_swept(void **state) {
-    (void)state;
+ * also similar ones and that of a running job. */
+TEST(what_a_killed_run_left_is_swept) {
     run_well("mkdir tmp tmp/proteus-backup && echo precious >tmp/proteus-backup/file; "
              "ln -s ../out tmp/proteus-abcdef; export TMPDIR=$PWD/tmp; "
              "begin() { $bin/proteus run --reliable 1 -- " SUM " --iterations 100000 --slow-us 5000 >$1 2>&1 & }; "
@@ -79,11 +59,5 @@ static void test_what_a_killed_run_left_is_swept(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reports_and_stores_are_their_owners_alone),
-        cmocka_unit_test(test_a_store_of_a_job_that_has_ended_is_named),
-        cmocka_unit_test(test_others_do_not_choose_what_is_written_to),
-        cmocka_unit_test(test_what_a_killed_run_left_is_swept),
-    };
-    return cmocka_run_group_tests(tests, set_up, shell_close);
+    return tests_run(shell_open_with_ratings, files_close);
 }

@@ -1,5 +1,5 @@
-/* image_tars: makes tar files of images for tests and benchmarks, by libarchive, libpng and libjpeg-turbo, of idx data
- * on standard input, or of patterns by number. Prints nothing. See usage below. */
+/* image_tars: makes tar files of images for tests and benchmarks, with libarchive, libpng and libjpeg-turbo, from idx
+ * data on standard input or from numbered patterns. Prints nothing. See usage below. */
 #include <archive.h>
 #include <archive_entry.h>
 #include <png.h>
@@ -57,7 +57,7 @@ static void open_images(struct images *images, const char *from, const char *lab
     }
 }
 
-/* Stripes whose width and colour tell the class, and noise. */
+/* Makes stripes, whose width and colour show the class, with noise. */
 static unsigned make_pattern(const struct images *images, unsigned long number) {
     uint64_t random = number * UINT64_C(6364136223846793005) + 1442695040888963407U;
     unsigned class = (unsigned)(number * 7919 % images->classes);

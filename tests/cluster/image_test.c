@@ -1,21 +1,14 @@
-/* mlr on tar files of images (apps/samples/input_images.h), with real processes: the losses are those of the same
- * pixels as idx data, on any nodes, by feeders, from disk and after kills; models know the images' shape and the names
- * of classes; and what is wrong with a file ends the job with one line. */
+/* mlr on tar files of images (apps/samples/input_images.h), with real processes. The losses are those of the same
+ * pixels as idx data: on any nodes, with feeders, from disk and after kills. Models store the images' shape and the
+ * class names. A fault in a file ends the job with one line. */
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { SAMPLES = 3000, ITERATIONS = 4 };
 
-/* Losses and accuracies, trained and tested. */
+/* Losses and accuracies on training and test data. */
 struct result {
     double loss, accuracy, test_loss, test_accuracy;
 };
@@ -36,16 +29,16 @@ static void assert_same(struct result one, struct result other, double apart) {
     assert_float_equal(one.test_accuracy, other.test_accuracy, apart);
 }
 
-/* The options of all jobs on digits; the number of steps in an iteration is the same, too. They give what mlr chooses
- * by statistics of idx data, which tar files do not have, and FTRL's biases begin at 0. */
+/* The options of all jobs on digits, which also have the same steps in an iteration. They give what mlr would choose by
+ * statistics of idx data, which tar files lack; FTRL's biases begin at 0. */
 #define DIGITS "--test-fraction 0.2 --iterations 4 --batch 64 --optimizer ftrl --rate 0.02 --lambda 0.0001"
 
-/* Makes digits.idx with labels.idx, and digits-0.tar to digits-2.tar of the same digits; skips the test without the
- * data. */
+/* Makes digits.idx with labels.idx, and digits-0.tar to digits-2.tar of the same digits. Skips the test if the data is
+ * not available. */
 static void make_digits(void) {
     char shared[512];
     const char *source = getenv("PROTEUS_SOURCE");
-    snprintf(shared, sizeof shared, "%s/../shared/data/class-mnist", source != NULL ? source : ".");
+    snprintf(shared, sizeof shared, "%s/../shared/data/class-mnist", source);
     char *resolved = realpath(shared, NULL);
     if (resolved == NULL) {
         print_message("skipped: the digits are not at hand in ../shared/data\n");
@@ -60,8 +53,7 @@ static void make_digits(void) {
              SAMPLES / 256, SAMPLES % 256, SAMPLES);
 }
 
-static void test_images_are_as_idx(void **state) {
-    (void)state;
+TEST(images_are_as_idx) {
     make_digits();
     run_well("$run -- $bin/mlr --data digits.idx --labels labels.idx --scale byte " DIGITS);
     struct result idx = result();
@@ -76,7 +68,7 @@ static void test_images_are_as_idx(void **state) {
     assert_same(idx, result(), 1e-9);
     run_well("gzip -c digits-0.tar >packed && $run -- $bin/mlr --data packed,digits-1.tar,digits-2.tar " DIGITS);
     assert_same(idx, result(), 1e-9);
-    /* Shifts are at random, but the same on any nodes and threads. */
+    /* Shifts are random, but the same on any nodes and threads. */
     run_well("$run -- $bin/mlr --data 'digits-*.tar' --shift 2 " DIGITS);
     struct result shifted = result();
     assert_true(shifted.loss > idx.loss);
@@ -88,13 +80,12 @@ static void test_images_are_as_idx(void **state) {
     assert_same(unit, result(), 1e-9);
 }
 
-/* Feeders decode, are killed and come; so do nodes that train, whose data others take over. */
-static void test_feeders_decode(void **state) {
-    (void)state;
+/* Feeders decode images; feeders are killed and join. So do training nodes, whose data others take over. */
+TEST(feeders_decode) {
     run_well("$tests/image_tars 160x120x3 5 0 300 4 photos jpeg");
     static const char job[] = "$bin/mlr --data 'photos-*.tar' --image-size 40x32 --shift 3 --batch 32 --rate 0.001 "
                               "--decay 1 --test-fraction 0.1";
-    run_well("$run -- %s --iterations 4", job); /* the losses of 4 iterations are compared */
+    run_well("$run -- %s --iterations 4", job); /* compared below with iteration 4 of longer runs */
     struct result alone = result();
     run_well("$run --reliable 1 --transient 1 --stage 1 --feeders 2 -- %s --iterations 12", job);
     assert_same(alone, result(), 1e-4);
@@ -107,7 +98,7 @@ static void test_feeders_decode(void **state) {
     struct result killed = result();
     assert_same(alone, killed, 1e-4);
     assert_true(summary("items_fed") > 0 && summary("failures") >= 1);
-    /* A node takes back the images that it gave to one that came and went. */
+    /* A node takes images back that it gave to a node that joined and was lost. */
     run_well("printf 'iteration 2 join transient 1\\niteration 6 kill node-3\\n' >events && "
              "$run --reliable 1 --transient 1 --stage 1 --failure-timeout 1 --events events -- %s --iterations 12",
              job);
@@ -115,13 +106,12 @@ static void test_feeders_decode(void **state) {
     assert_true(summary("failures") >= 1);
 }
 
-/* Tars as others write them: keys that end at the first dot (0000.input.jpg with 0000.cls), JPEG in CMYK, and several
- * images of a key. Their three classes are told apart by colour. */
-static void test_tars_of_others(void **state) {
-    (void)state;
+/* Tars as other programs write them: keys that end at the first dot (0000.input.jpg with 0000.cls), CMYK JPEG, and
+ * several images of a key. Colour distinguishes the three classes. */
+TEST(tars_of_others) {
     const char *source = getenv("PROTEUS_SOURCE");
     char cases[512];
-    snprintf(cases, sizeof cases, "%s/../shared/cases/files", source != NULL ? source : ".");
+    snprintf(cases, sizeof cases, "%s/../shared/cases/files", source);
     if (access(cases, R_OK) != 0) {
         print_message("skipped: the cases are not at hand in ../shared/cases\n");
         skip();
@@ -140,8 +130,7 @@ static void test_tars_of_others(void **state) {
                                                     "0000.input.jpg: expected one");
 }
 
-static void test_models_of_images(void **state) {
-    (void)state;
+TEST(models_of_images) {
     run_well("$tests/image_tars 24x16x3 3 0 150 1 folders jpeg folders && "
              "$tests/image_tars 30x20x1 3 0 4 1 others bare");
     run_well("$run -- $bin/mlr --data folders-0.tar --iterations 20 --batch 10 --model-out model");
@@ -149,7 +138,7 @@ static void test_models_of_images(void **state) {
     assert_text("said", "samples 150  unknown_labels 0  accuracy ");
     assert_text("lines", "class 2\tclass 2\t");
     run_well("$bin/mlr --predict model --data others-0.tar >said && test $(wc -l <said) = 4 && grep -q '^class ' said");
-    /* A folder that is none of the model's classes is no label, unless others before it are. */
+    /* A folder that is not one of the model's classes is no label, unless folders before it are. */
     run_well("mkdir -p moved/photos && tar xf others-0.tar -C moved/photos && tar cf moved.tar -C moved photos && "
              "$bin/mlr --predict model --data moved.tar >said && test $(wc -l <said) = 4 && grep -q '^class ' said");
     run_well("$bin/mlr --predict model --data folders-0.tar,moved.tar >said");
@@ -164,8 +153,7 @@ static void test_models_of_images(void **state) {
 }
 
 /* Networks train on images, too. */
-static void test_networks(void **state) {
-    (void)state;
+TEST(networks) {
     run_well("$tests/image_tars 12x8x3 3 0 200 2 small jpeg");
     static const char net[] = "$bin/net --data 'small-*.tar' --layers 'conv 4x3, pool 2' --iterations 5 --batch 20";
     run_well("$run -- %s --model-out network", net);
@@ -179,8 +167,7 @@ static void test_networks(void **state) {
     assert_text("said", "samples 100  unknown_labels 0  accuracy ");
 }
 
-static void test_wrong_options(void **state) {
-    (void)state;
+TEST(wrong_options) {
     run_well("$tests/image_tars 24x16x3 3 0 30 1 few");
     run_refused("$run -- $bin/mlr --data few-0.tar --image-size 12",
                 "--image-size: expected WIDTHxHEIGHT such as 64x48");
@@ -205,15 +192,14 @@ static void test_wrong_options(void **state) {
     run_refused("$run -- $bin/mlr --data words --format tar", "words: expected a tar file");
 }
 
-/* Each ends the job before its first clock: one line with the file, the entry and what was expected. */
-static void test_wrong_files(void **state) {
-    (void)state;
+/* Each fault ends the job before its first clock, with one line: the file, the entry and what was expected. */
+TEST(wrong_files) {
     run_well("$tests/image_tars 24x16x3 3 0 60 1 whole && mkdir unpacked && tar xf whole-0.tar -C unpacked");
     run_well("head -c 40000 whole-0.tar >cut.tar");
     run_refused("$run -- $bin/mlr --data cut.tar", "cut.tar: the tar file is damaged at or behind 0");
     run_well("head -c $(($(wc -c <whole-0.tar) / 10240 * 10240 - 10240)) whole-0.tar | head -c 51200 >cut.tar");
     run_refused("$run -- $bin/mlr --data cut.tar", "cut.tar: the tar file ");
-    /* A damaged image is found when it is read, on any node. */
+    /* A damaged image is found when a node reads it. */
     run_well(
         "cd unpacked && head -c 500 000040.png >short && mv short 000040.png && tar cf ../damaged.tar *.cls *.png");
     run_refused("$run -- $bin/mlr --data damaged.tar", "damaged.tar: 000000.cls: a label without an image");
@@ -235,9 +221,8 @@ static void test_wrong_files(void **state) {
                 "expected a label that occurs in the training data, got '");
 }
 
-/* The second node puts other files in place when the first one has passed over its own, and reads none of them. */
-static void test_files_that_change(void **state) {
-    (void)state;
+/* Once the first node has surveyed its files, the second node replaces them. It keeps the old files for itself. */
+TEST(files_that_change) {
     run_well("$tests/image_tars 24x16x3 3 0 200 4 early && $tests/image_tars 24x16x3 3 0 204 4 late && "
              "printf '%%s\\n' 'case \" $* \" in *\" --name=node-2 \"*)' "
              "'until grep -qs event.*join.*node-1 report; do sleep 0.02; done' "
@@ -247,17 +232,6 @@ static void test_files_that_change(void **state) {
                 ".tar: the file has changed since this process began");
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return shell_open("image_test");
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_images_are_as_idx), cmocka_unit_test(test_feeders_decode),
-        cmocka_unit_test(test_tars_of_others),    cmocka_unit_test(test_models_of_images),
-        cmocka_unit_test(test_networks),          cmocka_unit_test(test_wrong_options),
-        cmocka_unit_test(test_wrong_files),       cmocka_unit_test(test_files_that_change),
-    };
-    return cmocka_run_group_tests(tests, set_up, shell_close);
+    return tests_run(shell_open, files_close);
 }

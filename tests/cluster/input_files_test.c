@@ -1,22 +1,16 @@
-/* Tests of inputs of several files, with the programs themselves: folders, patterns, lists and repeated options, of
- * plain, gzip and zstd parts, give what one file gives. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* Tests of input in several files, with the programs themselves: folders, patterns, lists and repeated options, with
+ * plain, gzip and zstd parts, give the same as one file. */
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
-#include <cmocka.h>
-
 #include "agileml.h"
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum { LINES = 600, PARTS = 6, LINE = 64 };
 
-/* Makes line `i` of a file of a kind. */
+/* Makes line `i` of a kind of file. */
 typedef void make_line(char line[LINE], int i);
 
 static void rating_line(char line[LINE], int i) {
@@ -31,7 +25,7 @@ static void document_line(char line[LINE], int i) {
     snprintf(line, LINE, i % 2 == 0 ? "apple pear plum apple word%c\n" : "wolf bear deer bear word%c\n", 'a' + i % 26);
 }
 
-/* Writes a part, whose form depends on its number: plain, gzip of two members or zstd of two frames. */
+/* Writes a part. Its number chooses the form: plain, gzip of two members or zstd of two frames. */
 static void write_part(const char *path, int part, const char *text, size_t size) {
     if (part % 3 == 0) {
         FILE *file = open_file(path, "w");
@@ -75,14 +69,14 @@ static void make_files(const char *name, make_line *make) {
             size += length;
         }
         fwrite(text, 1, size, whole);
-        size -= part % 2 == 1; /* without the last line's end */
+        size -= part % 2 == 1; /* the last line has no end */
         snprintf(path, sizeof path, "%s-parts/part-%d", name, part);
         write_part(path, part, text, size);
     }
     fclose(whole);
 }
 
-/* All ways to name the parts; and one file first. */
+/* One file first, then all ways to name the parts. */
 static const char *const NAMES[] = {
     "--data %s",
     "--data %s-parts",
@@ -91,7 +85,7 @@ static const char *const NAMES[] = {
 };
 enum { NAME_COUNT = sizeof NAMES / sizeof NAMES[0] };
 
-/* Trains with the same thread and order each time: the models are the same to the last byte. */
+/* Trains with one thread and a fixed order, so that the models have the same bytes. */
 static void assert_same_models(const char *app, const char *data, const char *options) {
     for (size_t n = 0; n < NAME_COUNT; n++) {
         char names[256];
@@ -103,18 +97,16 @@ static void assert_same_models(const char *app, const char *data, const char *op
     }
 }
 
-static void test_mf(void **state) {
-    (void)state;
+TEST(mf) {
     assert_same_models("mf", "ratings", "--test-fraction 0.2");
     run_well(
         "$bin/mf --predict model-0 --data ratings --out whole && $bin/mf --predict model-0 --data ratings-parts --out "
         "parts && cmp whole parts");
-    /* A pipe is one file, as before. */
+    /* A pipe is a single file. */
     run_well("cat ratings | $bin/mf --predict model-0 --data /dev/stdin --out parts && cmp whole parts");
 }
 
-static void test_mlr(void **state) {
-    (void)state;
+TEST(mlr) {
     assert_same_models("mlr", "samples", "--test-fraction 0.2 --layout sparse");
     run_well("$bin/mlr --predict model-0 --data samples --out whole && $bin/mlr --predict model-0 --data samples-parts "
              "--out parts && cmp whole parts");
@@ -122,10 +114,9 @@ static void test_mlr(void **state) {
     run_refused("$run -- mlr --data images", "images/a: idx data: expected one file, got 2");
 }
 
-static void test_lda(void **state) {
-    (void)state;
+TEST(lda) {
     run_well("$run --threads 1 -- lda --topics 4 --iterations 2 --data documents --model-out model-0");
-    for (size_t n = 2; n < NAME_COUNT; n++) { /* a folder is one of documents */
+    for (size_t n = 2; n < NAME_COUNT; n++) { /* for lda, a folder would be one of documents */
         char names[256];
         snprintf(names, sizeof names, NAMES[n], "documents", "documents", "documents", "documents");
         run_well("$run --threads 1 -- lda --topics 4 --iterations 2 %s --model-out model-1 && cmp model-0 model-1",
@@ -135,15 +126,13 @@ static void test_lda(void **state) {
              "'documents-parts/*' --out parts && cmp whole parts");
 }
 
-/* Two nodes, whose parts of the input are the same whatever the files. */
-static void test_several_nodes(void **state) {
-    (void)state;
+/* The parts of the input on two nodes do not depend on the files. */
+TEST(several_nodes) {
     run_well("$run --reliable 2 -- mf --data ratings-parts --iterations 2");
     assert_int_equal((int)summary("items_processed"), 2 * LINES);
 }
 
-static void test_what_is_refused(void **state) {
-    (void)state;
+TEST(what_is_refused) {
     run_well("mkdir -p empty");
     run_refused("$run -- mf --data 'ratings-parts/none*'",
                 "--data: ratings-parts/none*: no file matches: expected data");
@@ -152,20 +141,19 @@ static void test_what_is_refused(void **state) {
     run_refused("$run -- mf --data ratings,missing", "--data: missing: cannot open: No such file or directory");
     run_refused("$run -- mf --data ratings-parts --model-out ratings-parts/part-2",
                 "--model-out: ratings-parts/part-2: this is an input file of the job");
-    /* A bad line, and damaged data, in one of the parts. */
+    /* A wrong line, then damaged data, in one of the parts. */
     run_well("cp -r ratings-parts bad; echo 1,2,x >bad/part-3a");
     run_refused("$run -- mf --data bad", "bad/part-3a:1: expected a finite decimal number (float32) as rating");
     run_well("rm bad/part-3a; head -c 100 ratings-parts/part-2 >bad/part-2");
     run_refused("$run -- mf --data bad", "bad/part-2: truncated zstd data: the file ends too early");
-    /* An empty part is none. */
+    /* An empty file is no part. */
     run_well("cp ratings-parts/part-2 bad/part-2; : >bad/_SUCCESS; : >samples-parts/0; "
              "$bin/mlr --check --data samples-parts; $run -- mf --data bad --iterations 1");
     assert_int_equal((int)summary("items_processed"), LINES);
 }
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("input_files_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     make_files("ratings", rating_line);
@@ -174,9 +162,8 @@ static int set_up(void **state) {
     return 0;
 }
 
-/* More files than the library reads are refused before any is read: mlr's survey would take a while. */
-static void test_too_many_files(void **state) {
-    (void)state;
+/* Too many files are refused before any is read: mlr's survey would take a while. */
+TEST(too_many_files) {
     run_well("mkdir many");
     for (int n = 0; n < AML_READ_FILES_MAX + 1; n++) {
         char path[32];
@@ -192,13 +179,5 @@ static void test_too_many_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mf),
-        cmocka_unit_test(test_mlr),
-        cmocka_unit_test(test_lda),
-        cmocka_unit_test(test_several_nodes),
-        cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_too_many_files),
-    };
-    return cmocka_run_group_tests_name("input_files", tests, set_up, shell_close);
+    return tests_run(set_up, files_close);
 }

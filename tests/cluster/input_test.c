@@ -1,14 +1,8 @@
-/* Tests of the apps' input and output as a new user meets them, with the programs themselves: files as spreadsheets,
- * Windows and old Macs write them, data without labels or ratings, models for which there is no place, help. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+/* Tests of the apps' input and output as a new user meets them, with the programs themselves: files written by
+ * spreadsheets, Windows and old Macs, data without labels or ratings, models that can't be written, and help. */
 
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 static const struct { const char *name, *data; } APPS[] = {{"mf", "ratings"}, {"mlr", "samples"}, {"lda", "documents"}};
 
@@ -16,8 +10,7 @@ enum { APP_COUNT = sizeof APPS / sizeof APPS[0] };
 
 /* ---- --model-out ---- */
 
-static void test_a_model_that_cannot_be_written_is_refused_before_training(void **state) {
-    (void)state;
+TEST(a_model_that_cannot_be_written_is_refused_before_training) {
     static const struct {
         const char *path, *message;
     } cases[] = {
@@ -36,7 +29,7 @@ static void test_a_model_that_cannot_be_written_is_refused_before_training(void 
                      cases[c].path);
             run_refused(command, cases[c].message);
             char *out = read_text("out");
-            assert_string_equal(out, ""); /* no controller, no iteration */
+            assert_string_equal(out, ""); /* no controller, no iteration was started */
             free(out);
         }
         snprintf(command, sizeof command, "$run -- %s --data ./%s --model-out %s", APPS[a].name, APPS[a].data,
@@ -46,9 +39,8 @@ static void test_a_model_that_cannot_be_written_is_refused_before_training(void 
     assert_int_equal(run("test -z \"$(ls folder)\" && test -c /dev/full && ls ratings samples documents"), 0);
 }
 
-/* A job that fails keeps the model of the one before. */
-static void test_an_existing_model_is_not_truncated(void **state) {
-    (void)state;
+/* A failed job keeps an existing model. */
+TEST(an_existing_model_is_not_truncated) {
     for (size_t a = 0; a < APP_COUNT; a++) {
         run_well("echo old >model");
         assert_int_equal(run("$run -- %s --data %s --model-out model --check-nothing", APPS[a].name, APPS[a].data), 2);
@@ -62,7 +54,7 @@ static void test_an_existing_model_is_not_truncated(void **state) {
 
 /* ---- Text ---- */
 
-/* Trains on the file that `make` writes to "new": the result must be that of the app's own file. */
+/* Trains on the file that `make` writes to "new". The result must be the same as with the app's own file. */
 static void assert_alike(const char *app, const char *data, const char *metric, const char *make, const char *options) {
     run_well("$run -- %s --data %s --iterations 3", app, data);
     double expected = summary(metric);
@@ -73,16 +65,15 @@ static void assert_alike(const char *app, const char *data, const char *metric, 
     }
 }
 
-/* The sentence of a user's report: `4.0,964982495 \r\n`. */
-static void test_trailing_spaces_and_mixed_line_ends(void **state) {
-    (void)state;
+/* A line from a user's report: `4.0,964982495 \r\n`. */
+TEST(trailing_spaces_and_mixed_line_ends) {
     static const char *const ways[] = {
         "sed 's/$/ \\r/' %s >new", /* "... \r\n" */
         "tr '\\n' '\\r' <%s >new", /* old Macs */
         ("awk 'NR %% 3 == 0 {printf \"%%s\\r\", $0; next} {printf \"%%s \\t%%s\", $0, NR %% 3 == 1 ? \"\\n\" : "
-         "\"\\r\\n\"}' %s >new"),                           /* all of them */
+         "\"\\r\\n\"}' %s >new"),                           /* all three */
         "printf '\\357\\273\\277' >new; cat %s >>new",      /* a byte order mark */
-        "(head -n -1 %s; tail -n 1 %s | tr -d '\\n') >new", /* no last line end */
+        "(head -n -1 %s; tail -n 1 %s | tr -d '\\n') >new", /* no end of the last line */
         "sed 's/$/ \\r/' %s | gzip -c >new",
     };
     static const char *const metrics[APP_COUNT] = {"train_rmse", "loss", "log_likelihood_per_token"};
@@ -99,8 +90,7 @@ static void test_trailing_spaces_and_mixed_line_ends(void **state) {
     }
 }
 
-static void test_quoted_fields_and_semicolons(void **state) {
-    (void)state;
+TEST(quoted_fields_and_semicolons) {
     assert_alike(
         "mf", "ratings", "train_rmse",
         "(echo '\"userId\",\"movie\",\"rating\",\"time, or \"\"date\"\"\"'; sed 's/[^,]*/\"&\"/g' ratings) >new", "");
@@ -111,9 +101,8 @@ static void test_quoted_fields_and_semicolons(void **state) {
     assert_alike("mlr", "table --label-column 1", "loss", "sed 's/[^,]*/ \"&\" /g' table >new", "--label-column 1");
 }
 
-/* The words of a corpus in numbers, with names as Windows writes them. */
-static void test_vocabularies_of_other_systems(void **state) {
-    (void)state;
+/* The words of a corpus as numbers, with a vocabulary as Windows writes it. */
+TEST(vocabularies_of_other_systems) {
     static const char *const vocabularies[] = {"apple\\npear\\nplum\\nwolf\\n",
                                                "\\357\\273\\277apple\\r\\npear \\r\\nplum\\r\\nwolf",
                                                "apple\\r pear\\rplum\\rwolf\\r\\r"};
@@ -129,8 +118,7 @@ static void test_vocabularies_of_other_systems(void **state) {
                 "words:2: expected one word of 1 to 128 bytes");
 }
 
-static void test_messages_name_the_line_with_every_line_end(void **state) {
-    (void)state;
+TEST(messages_name_the_line_with_every_line_end) {
     static const char *const ends[] = {"\\n", "\\r\\n", "\\r"};
     for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
         char command[256];
@@ -155,9 +143,8 @@ static void test_messages_name_the_line_with_every_line_end(void **state) {
     }
 }
 
-/* Files of other formats are named, whichever app and option reads them, and inside of compressed data. */
-static void test_foreign_formats_are_named(void **state) {
-    (void)state;
+/* Files of other formats are named, with every app and option, also within compressed data. */
+TEST(foreign_formats_are_named) {
     run_well("printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:4d7a\\nsize 12\\n' >pointer; "
              "gzip -c pointer >pointer.gz; printf '\\223NUMPY\\001\\000v\\000{' >array; gzip -c array >array.csv.gz; "
              "printf '\\n<!DOCTYPE HTML>\\n<title>403</title>\\n' >page; cp pointer pointer.tar; "
@@ -189,9 +176,8 @@ static void test_foreign_formats_are_named(void **state) {
     run_refused("$run -- mlr --data packed.tgz", "packed.tgz: no images");
 }
 
-/* Text of other formats is named by its first line. */
-static void test_foreign_lines_are_named(void **state) {
-    (void)state;
+/* Text of other formats is named from its first line. */
+TEST(foreign_lines_are_named) {
     static const struct {
         const char *line, *message;
     } lines[] = {
@@ -215,8 +201,7 @@ static void test_foreign_lines_are_named(void **state) {
 
 /* ---- Data without ratings or labels ---- */
 
-static void test_mf_predict_takes_user_item_lines(void **state) {
-    (void)state;
+TEST(mf_predict_takes_user_item_lines) {
     run_well("$run -- mf --data ratings --model-out model; cut -d, -f1,2 ratings >pairs");
     run_well("$bin/mf --predict model --data ratings --out expected");
     assert_text("out", "ratings 60  rmse ");
@@ -234,8 +219,7 @@ static void test_mf_predict_takes_user_item_lines(void **state) {
     assert_text("err", "standard output: No space left on device");
 }
 
-static void test_unlabelled_data_is_predicted(void **state) {
-    (void)state;
+TEST(unlabelled_data_is_predicted) {
     run_well("$run -- mlr --data samples --model-out model; $bin/mlr --predict model --data samples --out all; "
              "cut -f2,3 all >expected; cut -d' ' -f2- samples >new");
     run_well("$bin/mlr --predict model --data new | cmp - expected");
@@ -255,8 +239,7 @@ static void test_unlabelled_data_is_predicted(void **state) {
 }
 
 /* Images of 2 bytes, in MNIST's format. */
-static void test_unlabelled_images_are_predicted(void **state) {
-    (void)state;
+TEST(unlabelled_images_are_predicted) {
     run_well("printf '\\0\\0\\10\\2\\0\\0\\0\\4\\0\\0\\0\\2\\1\\377\\2\\376\\377\\1\\375\\2' >images; "
              "printf '\\0\\0\\10\\1\\0\\0\\0\\4\\7\\7\\10\\10' >labels; "
              "$run -- mlr --data images --labels labels --batch 4 --iterations 200 --rate 1 --model-out model");
@@ -267,8 +250,7 @@ static void test_unlabelled_images_are_predicted(void **state) {
 
 /* ---- Help ---- */
 
-static void test_help_of_predict_and_infer(void **state) {
-    (void)state;
+TEST(help_of_predict_and_infer) {
     static const struct {
         const char *app, *option, *usage;
     } tools[] = {
@@ -297,8 +279,7 @@ static void test_help_of_predict_and_infer(void **state) {
     }
 }
 
-static void test_proteus_run_mf_predict_says_what_to_do(void **state) {
-    (void)state;
+TEST(proteus_run_mf_predict_says_what_to_do) {
     run_refused("$run -- mf --predict model --data ratings",
                 "--predict needs no job: run 'mf --predict ...' itself, without 'proteus run --'");
     run_refused("$run -- mlr --data samples --predict=model", "run 'mlr --predict ...' itself, without 'proteus run");
@@ -309,8 +290,7 @@ static void test_proteus_run_mf_predict_says_what_to_do(void **state) {
 /* ---- The group ---- */
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("input_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     FILE *ratings = open_file("ratings", "we");
@@ -325,20 +305,5 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_model_that_cannot_be_written_is_refused_before_training),
-        cmocka_unit_test(test_an_existing_model_is_not_truncated),
-        cmocka_unit_test(test_trailing_spaces_and_mixed_line_ends),
-        cmocka_unit_test(test_quoted_fields_and_semicolons),
-        cmocka_unit_test(test_vocabularies_of_other_systems),
-        cmocka_unit_test(test_messages_name_the_line_with_every_line_end),
-        cmocka_unit_test(test_foreign_formats_are_named),
-        cmocka_unit_test(test_foreign_lines_are_named),
-        cmocka_unit_test(test_mf_predict_takes_user_item_lines),
-        cmocka_unit_test(test_unlabelled_data_is_predicted),
-        cmocka_unit_test(test_unlabelled_images_are_predicted),
-        cmocka_unit_test(test_help_of_predict_and_infer),
-        cmocka_unit_test(test_proteus_run_mf_predict_says_what_to_do),
-    };
-    return cmocka_run_group_tests_name("input", tests, set_up, shell_close);
+    return tests_run(set_up, files_close);
 }

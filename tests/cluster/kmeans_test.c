@@ -1,30 +1,21 @@
-/* Tests of the example k-means. docs/api.md promises an app whose clocks read only what no clock changes any more
- * the same result to the last bit, on any number of nodes and after kills. Then what the example refuses. */
+/* Tests of the example k-means. docs/api.md promises the same bits on any number of nodes and after kills to an app
+ * whose clocks read only values that no clock changes any more. Also tests what the example refuses. */
 #include "tests/cluster/shell.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define KMEANS "$examples/kmeans --data points --centers 5"
 
-static void test_the_same_centers_on_any_number_of_nodes(void **state) {
-    (void)state;
+TEST(the_same_centers_on_any_number_of_nodes) {
     run_well("$run -- " KMEANS " --iterations 60 --out one && test $(wc -l <one) = 5");
     assert_true(summary("items_processed") == 60.0 * 4000);
-    assert_true(summary("squared_distance") < 400); /* in five groups whose points are less than 20 from their middle */
+    assert_true(summary("squared_distance") < 400); /* five groups, with points less than 20 from their centre */
     run_well("$run --threads 2 --reliable 3 -- " KMEANS " --iterations 60 --out three && cmp one three");
     run_well("$run --reliable 1 --transient 3 --stage 3 -- " KMEANS " --iterations 60 --out four && cmp one four");
     run_well("$run -- " KMEANS " --iterations 60 --clocks-per-iteration 3 --out parts && cmp one parts");
 }
 
-/* Other nodes do the dead node's work again, with their own later changes in their caches. */
-static void test_the_same_centers_after_nodes_were_killed(void **state) {
-    (void)state;
+/* Other nodes repeat the dead node's work, with their own later changes in their caches. */
+TEST(the_same_centers_after_nodes_were_killed) {
     static const char *const stages[] = {"1", "2", "3"};
     run_well("$run -- " KMEANS " --iterations 400 --seed 9 --out whole");
     for (size_t s = 0; s < sizeof stages / sizeof *stages; s++) {
@@ -37,8 +28,7 @@ static void test_the_same_centers_after_nodes_were_killed(void **state) {
     }
 }
 
-static void test_what_it_refuses(void **state) {
-    (void)state;
+TEST(what_it_refuses) {
     run_refused("$bin/proteus run -- $examples/kmeans", "--data FILE is missing");
     run_refused("$bin/proteus run -- $examples/kmeans --data missing", "--data missing: No such file or directory");
     run_refused("$bin/proteus run -- " KMEANS " --staleness 1", "--staleness 1: expected 0");
@@ -50,10 +40,9 @@ static void test_what_it_refuses(void **state) {
 
 /* Whole numbers, whose sums are exact in any order. */
 static int write_points(void **state) {
-    (void)state;
     static const int middles[5][2] = {{100, 100}, {500, 80}, {300, 400}, {80, 600}, {600, 620}};
     uint32_t random = 5;
-    if (shell_open("kmeans_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     FILE *file = open_file("points", "we");
@@ -65,10 +54,5 @@ static int write_points(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_same_centers_on_any_number_of_nodes),
-        cmocka_unit_test(test_the_same_centers_after_nodes_were_killed),
-        cmocka_unit_test(test_what_it_refuses),
-    };
-    return cmocka_run_group_tests(tests, write_points, shell_close);
+    return tests_run(write_points, files_close);
 }

@@ -1,19 +1,11 @@
-/* Tests of lda with real processes. The app itself checks at its end that all counts are exact and fails the job if
- * not; here it has to do so on many clusters, and while nodes join, are evicted and are killed. Then models, new
- * documents, bad input. Nothing here depends on time. */
+/* Tests of lda with real processes. At its end the app itself checks that all counts are exact, and fails the job if
+ * not. Here it runs on many clusters, while nodes join, are evicted and are killed. Also tests models, new documents
+ * and wrong input. Nothing here depends on time. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum { DOCUMENTS = 240, WORDS = 60, SUBJECTS = 4 };
 
@@ -29,7 +21,6 @@ static void assert_bad(const char *arguments, const char *part) {
 /* ---- The tests ---- */
 
 static void test_counts_are_exact(void **state) {
-    (void)state;
     const char *const clusters[] = {"--reliable 1", "--reliable 1 --threads 3",
                                     "--reliable 2 --transient 2 --threads 2",
                                     "--reliable 1 --transient 2 --stage traditional --partitions 3",
@@ -48,7 +39,6 @@ static void test_counts_are_exact(void **state) {
 }
 
 static void test_counts_are_exact_while_nodes_come_and_go(void **state) {
-    (void)state;
     const char *const jobs[] = {"--topics 8", "--topics 30 --staleness 1 --clocks-per-iteration 3 --optimize-alpha"};
     for (size_t j = only_threads() ? 1 : 0; j < sizeof jobs / sizeof jobs[0]; j++) {
         run_well("printf 'iteration 15 join transient 2\\niteration 40 evict transient 2 notice 60s\\n"
@@ -61,7 +51,7 @@ static void test_counts_are_exact_while_nodes_come_and_go(void **state) {
         assert_true(summary("failures") == 1);
         check_iterations(DOCUMENTS);
     }
-    for (int i = only_threads() ? 1 : 0; i < 2; i++) { /* all transient nodes at once: much is done again */
+    for (int i = only_threads() ? 1 : 0; i < 2; i++) { /* all transient nodes at once: much work is repeated */
         run_well("printf 'iteration 30 kill transient all\\n' > events; "
                  "$bin/proteus run --reliable 1 --transient 3 --stage 2 --commit-every 5 --failure-timeout 1 "
                  "--events events --report report -- lda --data uci --topics 12 --iterations 120");
@@ -70,9 +60,9 @@ static void test_counts_are_exact_while_nodes_come_and_go(void **state) {
     }
 }
 
-/* Measured now and then, but always at the end: what a run that measures in every iteration has for the same one. */
+/* With rare measurements the last iteration is measured, too. Its value is that of a run that measures every
+ * iteration. */
 static void test_the_last_iteration_is_always_measured(void **state) {
-    (void)state;
     static const char *const stops[] = {
         "$bin/proteus run --report report -- lda --data uci --topics 8 --test-fraction 0.1 --likelihood-every 1000 "
         "--iterations 60",
@@ -92,7 +82,7 @@ static void test_the_last_iteration_is_always_measured(void **state) {
         for (int k = 0; k < 2; k++) {
             last[k] = summary(keys[k]);
             assert_true(whole_metric("report", 1, keys[k], &first[k]));
-            assert_false(whole_metric("report", 2, keys[k], &expected)); /* it was not measured: null */
+            assert_false(whole_metric("report", 2, keys[k], &expected)); /* null: not measured */
             assert_true(whole_metric("report", iterations, keys[k], &expected) && expected == last[k]);
             assert_true(last[k] != first[k]);
         }
@@ -103,7 +93,7 @@ static void test_the_last_iteration_is_always_measured(void **state) {
             assert_true(fabs(summary(keys[k]) - last[k]) < 1e-6 * fabs(last[k]));
         }
     }
-    /* Several nodes: each measures its part. */
+    /* On several nodes each node measures its part. */
     run_well("$bin/proteus run --reliable 2 --transient 2 --report report -- lda --data uci --topics 8 --staleness 1 "
              "--likelihood-every 1000000 --seconds 0.5");
     double value;
@@ -114,21 +104,19 @@ static void test_the_last_iteration_is_always_measured(void **state) {
 }
 
 static void test_one_seed_one_result(void **state) {
-    (void)state;
     const char *command = "$bin/proteus run --threads %d --report report -- lda --data uci --topics 10 --iterations 15 "
                           "--test-fraction 0.1 --seed %d";
     double results[3];
-    for (int i = 0; i < 3; i++) { /* whatever the number of threads */
+    for (int i = 0; i < 3; i++) { /* with any number of threads */
         run_well(command, i < 2 ? i + 1 : 1, i < 2 ? 7 : 8);
         results[i] = summary("log_likelihood_per_token");
     }
-    assert_true(results[0] - results[1] < 1e-12 && results[1] - results[0] < 1e-12); /* sums are in another order */
+    assert_true(results[0] - results[1] < 1e-12 && results[1] - results[0] < 1e-12); /* sums differ in their order */
     assert_true(results[0] != results[2]);
 }
 
-/* Words belong to one of four subjects, documents to one too: the topics must be these. */
+/* Words and documents belong to one of four subjects each: the topics must be these subjects. */
 static void test_topics_are_found(void **state) {
-    (void)state;
     run_well("$bin/proteus run --reliable 2 --report report -- lda --data text --topics 4 --alpha 0.1 --iterations 60 "
              "--top-words 6 --test-fraction 0.1 --model-out model");
     double perplexity = summary("perplexity");
@@ -151,7 +139,7 @@ static void test_topics_are_found(void **state) {
     }
     assert_int_equal(found, (1U << SUBJECTS) - 1);
     free(text);
-    /* The model knows the words; a new document has one topic. */
+    /* The model knows these words; a new document has one topic. */
     run_well("printf 'aone atwo afour afive unknown aone\\n' > new; $bin/lda --infer model --data new > topics; "
              "$bin/lda --infer model --data text --out topics.all");
     text = read_text("topics");
@@ -168,9 +156,8 @@ static void test_topics_are_found(void **state) {
     free(text);
 }
 
-/* The documents of a matrix are divided like those of uci, if its rows are in order; the results are the same. */
+/* A matrix with its rows in order is split like uci. The results are the same. */
 static void test_a_matrix_is_read_like_uci(void **state) {
-    (void)state;
     static const char *const orders[] = {"", "sort -k2,2n -k1,1n |"};
     run_well("$bin/proteus run --threads 1 -- lda --data uci --topics 5 --iterations 3 --model-out model-1");
     for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
@@ -190,11 +177,10 @@ static void test_a_matrix_is_read_like_uci(void **state) {
     }
 }
 
-/* A line for each document, with its own id, also where the model knows no word. */
+/* Each document has a line with its own id, also without words that the model knows. */
 static void test_every_document_has_its_line(void **state) {
-    (void)state;
     static const struct {
-        const char *documents, *ids[4]; /* of the lines; the second and the last are unknown */
+        const char *documents, *ids[4]; /* ids of the lines; the second and the last document are unknown */
     } inputs[] = {{"aone atwo\n\nbone btwo\nnothing\n", {"1", "2", "3", "4"}},
                   {"id,text\nx,\"aone\natwo\"\ny,\nz,bone\nw,nothing\n", {"x", "y", "z", "w"}},
                   {"d1 |text aone:4 atwo\nd2 |\nd3 |text bone:2\nd4 |text nothing:3\n", {"d1", "d2", "d3", "d4"}},
@@ -227,9 +213,8 @@ static void test_every_document_has_its_line(void **state) {
     free(text);
 }
 
-/* Without options: alpha begins with 5 / K and is adapted; as given it stays. */
+/* Without options alpha begins with 5 / K and is adapted; a given alpha stays. */
 static void test_defaults(void **state) {
-    (void)state;
     double first;
     double last;
     run_well("$bin/proteus run --report report -- lda --data uci --iterations 20");
@@ -242,9 +227,8 @@ static void test_defaults(void **state) {
     assert_true(whole_metric("report", 20, "alpha", &last) && fabs(last - 0.2) > 1e-4);
 }
 
-/* Words that have nothing to do with each other. */
+/* Words that are independent of each other. */
 static void test_no_better_than_a_constant(void **state) {
-    (void)state;
     FILE *file = open_file("noise", "we");
     uint32_t random = 5;
     for (int d = 0; d < 200; d++) {
@@ -268,7 +252,6 @@ static void test_no_better_than_a_constant(void **state) {
 }
 
 static void test_bad_input(void **state) {
-    (void)state;
     assert_bad("", "--data FILE is missing");
     assert_bad("--data missing", "missing");
     assert_bad("--data uci --test uci --test-fraction 0.1", "expected one of them");
@@ -293,8 +276,7 @@ static const char *const numerals[] = {"one",  "two", "three",  "four",   "five"
                                        "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen"};
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("lda_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     FILE *uci = open_file("uci", "we");
@@ -330,9 +312,9 @@ int main(void) {
         cmocka_unit_test(test_no_better_than_a_constant),
         cmocka_unit_test(test_bad_input),
     };
-    int failed = cmocka_run_group_tests_name("lda, its threads", threads, set_up, shell_close);
+    int failed = cmocka_run_group_tests_name("lda, its threads", threads, set_up, files_close);
     if (!only_threads()) {
-        failed += cmocka_run_group_tests_name("lda", others, set_up, shell_close);
+        failed += cmocka_run_group_tests_name("lda", others, set_up, files_close);
     }
     return failed;
 }

@@ -1,29 +1,13 @@
-/* The logs of a job's processes (docs/operations.md, "Logs"): what is on standard error of controller and nodes with
- * --log-format, also when a node's app crashes, and that nothing secret is there. */
+/* The logs of a job's processes (docs/operations.md, "Logs"): standard error of controller and nodes with --log-format,
+ * also when a node's app crashes. No log contains a secret. */
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static int set_up(void **state) {
-    (void)state;
-    if (shell_open("logs_test") != 0) {
-        return -1;
-    }
-    run_well("for u in 1 2 3 4 5; do for i in 1 2 3 4; do echo $u,$i,$(((u * i) %% 5 + 1)); done; done >ratings.csv");
-    return 0;
-}
 
 #define SUM "$tests/sum_app --data ratings.csv"
 
-/* Calls `check` for each line of the file, which must be a JSON object. */
+/* Calls `check` for each line of the file, which must be a JSON object. Returns their number. */
 static unsigned read_log(const char *name, void (*check)(const json_t *line, void *context), void *context) {
     char *text = read_text(name);
     char *rest = NULL;
@@ -67,8 +51,7 @@ static void look(const json_t *line, void *context) {
     seen->nameless += node && json_object_get(line, "time") == NULL;
 }
 
-static void test_a_job_in_json(void **state) {
-    (void)state;
+TEST(a_job_in_json) {
     struct seen seen = {0};
     run_well("printf 'iteration 20 evict transient 1 notice 60s\\n' >events; "
              "$run --log-level info --log-format json --log-job night --progress none --http auto --transient 1 "
@@ -76,17 +59,16 @@ static void test_a_job_in_json(void **state) {
     read_log("err", look, &seen);
     assert_int_equal(seen.joined, 2);
     assert_int_equal(seen.evicted, 1);
-    assert_int_equal(seen.places, 2); /* where they are is printed nowhere else */
+    assert_int_equal(seen.places, 2); /* the places are printed nowhere else */
     assert_int_equal(seen.ended, 1);
     assert_text("out", "");
-    /* Nothing but warnings and errors when nobody asks for more. */
+    /* By default only warnings and errors are printed. */
     run_well("$run --log-format json --transient 1 -- " SUM " --iterations 5");
     assert_int_equal(read_log("err", look, &seen), 0);
 }
 
-/* The lines of a signal handler, too. They have no time. */
-static void test_a_crash_in_json(void **state) {
-    (void)state;
+/* A signal handler's lines are JSON, too, but without a time. */
+TEST(a_crash_in_json) {
     struct seen seen = {0};
     assert_int_equal(run("PROTEUS_LOG_FORMAT=json PROTEUS_LOG_JOB=night $bin/proteus run --transient 3 --stage 3 "
                          "--report report -- $tests/crash_app --in clock --how abort"),
@@ -96,8 +78,7 @@ static void test_a_crash_in_json(void **state) {
     assert_true(seen.nameless > seen.crashed); /* the backtraces */
 }
 
-static void test_nothing_secret(void **state) {
-    (void)state;
+TEST(nothing_secret) {
     run_well("$bin/proteus keygen job.key && $bin/proteus keygen --role node --key job.key node.token && "
              "(umask 077; echo 0123456789abcdefSECRET >http.token)");
     run_well(
@@ -113,10 +94,5 @@ static void test_nothing_secret(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_job_in_json),
-        cmocka_unit_test(test_a_crash_in_json),
-        cmocka_unit_test(test_nothing_secret),
-    };
-    return cmocka_run_group_tests_name("logs", tests, set_up, shell_close);
+    return tests_run(shell_open_with_ratings, files_close);
 }

@@ -1,22 +1,12 @@
-/* proteus run --market with real processes: a market made up of two prices, one of which jumps above every bid, so that
- * machines are bought, taken and bought anew while a job goes on whose sums must be right at its end (sum_app). The
- * bill is made once more from the prices, to the last unit. Then everything is killed that may be: no process and no
- * machine may be left, and none may be bought twice. Limits on time are there to end a hang, and assert nothing
- * else. */
+/* proteus run --market with real processes. In a made-up market one of two prices jumps above every bid, so that
+ * machines are bought, taken and bought again during a job. The job's sums must be right at its end (sum_app). The bill
+ * is recomputed from the prices, to the last unit. Then processes of all kinds are killed: no process and no machine
+ * may be left, and none may be bought twice. Time limits only end a hang. */
 #include <jansson.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
@@ -25,6 +15,7 @@
 #include "bidbrain/market/catalog.h"
 #include "tests/cluster/processes.h"
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum { HANG_MS = 120 * 1000, FAULTS_MS = 20 * 1000, POLL_MS = 20, MACHINES_MAX = 3 };
 
@@ -34,7 +25,7 @@ enum { HANG_MS = 120 * 1000, FAULTS_MS = 20 * 1000, POLL_MS = 20, MACHINES_MAX =
 #define CALM   (SPIKE + 3 * HOUR)
 #define REGION "us-east-1"
 
-/* Prices by time. The cheap market is the one that is bought first, and taken away. */
+/* Prices by time. The cheap market is the first to be bought, and is taken away. */
 static const struct series {
     const char *type, *zone;
     struct market_point points[4];
@@ -45,8 +36,8 @@ static const struct series {
 };
 enum { SERIES_COUNT = sizeof SERIES / sizeof *SERIES };
 
-static char tag[64];  /* in the environment of all that a test starts */
-static unsigned jobs; /* begun */
+static char tag[64];  /* in the environment of every process of a test */
+static unsigned jobs; /* begun so far */
 
 /* ---- The test's files ---- */
 
@@ -77,8 +68,7 @@ static void write_prices(void) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("market_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     write_ratings();
@@ -89,7 +79,7 @@ static int set_up(void **state) {
 
 /* ---- Processes ---- */
 
-/* One of the launcher's, once it is there: machines' supervisors are children of their cloud. */
+/* Waits for a child of the launcher. Machines' supervisors are children of their cloud. */
 static pid_t child_of(pid_t parent, const char *text) {
     pid_t found = process_child(parent, text);
     for (int waited = 0; found == 0 && waited < HANG_MS; waited += POLL_MS) {
@@ -113,10 +103,10 @@ static void assert_nobody_left(void) {
 
 struct job {
     pid_t pid;
-    char name[16]; /* of its files: NAME.report, NAME.out, NAME.err, NAME.market/ */
+    char name[16]; /* prefix of its files: NAME.report, NAME.out, NAME.err, NAME.market/ */
 };
 
-/* What `word` stands for in the shell of the tests. */
+/* Expands `word` in the tests' shell. */
 static void expand(const char *word, char *text, size_t size) {
     run_well("echo %s", word);
     char *line = read_text("out");
@@ -125,8 +115,8 @@ static void expand(const char *word, char *text, size_t size) {
     free(line);
 }
 
-/* sum_app in the market until it is stopped, by the programs of a folder; `before` and `more`: settings of the
- * environment, options of proteus run. */
+/* Starts sum_app in the market with the programs of a folder, until it is stopped. `before`: settings of the
+ * environment; `more`: options of proteus run. */
 static struct job begin_in(const char *bin_folder, const char *before, const char *more) {
     struct job job = {0};
     char start[INSTANT_TEXT_MAX];
@@ -163,7 +153,7 @@ static char *read_of(const struct job *job, const char *suffix) {
     return read_text(name);
 }
 
-/* Waits until a file of the job's has `text` for the `times`-th time, but no longer than that. */
+/* Waits until a file of the job contains `text` for the `times`-th time. Returns false after limit_ms. */
 static bool wait_within(struct job *job, int limit_ms, const char *suffix, const char *text, unsigned times) {
     for (int waited = 0; waited < limit_ms; waited += POLL_MS) {
         unsigned found = 0;
@@ -190,7 +180,7 @@ static void wait_for(struct job *job, const char *suffix, const char *text, unsi
     }
 }
 
-/* Its exit status, or 128 + the signal's number. Nothing may be left of it. */
+/* Returns the launcher's exit status, or 128 + the signal's number. No process of the job may be left. */
 static int finish(struct job *job) {
     int status = 0;
     pid_t ended = 0;
@@ -214,7 +204,7 @@ static void stop_well(const struct job *job) {
     free(out);
 }
 
-/* The last line of that type in the job's report. */
+/* Returns the last line of the type in the job's report. */
 static json_t *last_line(const struct job *job, const char *type) {
     char *report = read_of(job, ".report");
     json_t *found = NULL;
@@ -247,7 +237,7 @@ static int64_t time_of(const json_t *machine, const char *key) {
     return time;
 }
 
-/* What a machine costs, from the prices of this file. */
+/* Returns a machine's cost, from the prices of this file. */
 static int64_t cost_of(const struct markets *markets, const struct catalog *catalog, const json_t *machine) {
     const char *type = json_string_value(json_object_get(machine, "type"));
     const char *how = json_string_value(json_object_get(machine, "how"));
@@ -260,13 +250,17 @@ static int64_t cost_of(const struct markets *markets, const struct catalog *cata
         assert_non_null(price);
         return billing_on_demand(&MARKET_EC2_2016, price->price, start, end, ended).amount;
     }
-    const struct market *market =
-        markets_find(markets, type, json_string_value(json_object_get(machine, "zone")), "Linux/UNIX");
+    const char *zone = json_string_value(json_object_get(machine, "zone"));
+    const struct market *market = NULL;
+    for (size_t m = 0; m < markets->count; m++) {
+        const struct market *one = markets->list[m];
+        market = strcmp(one->type, type) == 0 && strcmp(one->zone, zone) == 0 ? one : market;
+    }
     assert_non_null(market);
     return billing_spot(&MARKET_EC2_2016, market, start, end, ended).amount;
 }
 
-/* Every machine has ended, and all cost what the prices say, to the last unit. */
+/* Checks that every machine has ended, and that each costs what the prices say, to the last unit. */
 static void check_bill(const struct job *job) {
     struct markets markets = {0};
     struct catalog catalog;
@@ -294,7 +288,7 @@ static void check_bill(const struct job *job) {
     json_t *line = last_line(job, "market");
     double dollars = number_of(line, "dollars");
     assert_true(dollars > amount_dollars(total) - 1e-8 && dollars < amount_dollars(total) + 1e-8);
-    if (number_of(line, "ledger_machines_apart") != 0) { /* bidbrain's ledger says the same of each machine */
+    if (number_of(line, "ledger_machines_apart") != 0) { /* bidbrain's ledger agrees for each machine */
         fail_msg("%s; %s", read_of(job, ".err"), read_of(job, ".market/bidbrain.jsonl"));
     }
     json_decref(line);
@@ -304,8 +298,8 @@ static void check_bill(const struct job *job) {
     markets_close(&markets);
 }
 
-/* Whether the cloud has taken the machine, or is about to, as its market's price has risen above each bid. Another
- * machine may take its place before it is gone, and the job may end before the cloud takes it. */
+/* Whether the cloud has taken the machine, or soon will, as its market's price is above each bid. Its replacement may
+ * start before the machine is gone, and the job may end before the cloud takes it. */
 static bool is_taken(const json_t *machine) {
     const char *type = json_string_value(json_object_get(machine, "type"));
     bool spiked = strcmp(type, SERIES[0].type) == 0 && time_of(machine, "start") < SPIKE;
@@ -313,8 +307,8 @@ static bool is_taken(const json_t *machine) {
            (spiked && time_of(machine, "end") > SPIKE);
 }
 
-/* No moment saw more machines of a kind than there may be: none was bought twice. There is a reliable machine until the
- * job is over; a launch under way at that time may start later, and is then given back. */
+/* Checks that no more machines of a kind than allowed ran at once, so that none was bought twice. A reliable machine
+ * runs until the job is over. A launch under way at that time may start later and is then given back. */
 static void check_footprint(const struct job *job) {
     char *text = read_of(job, ".market/bill.json");
     json_t *bill = json_loads(text, 0, NULL);
@@ -336,7 +330,7 @@ static void check_footprint(const struct job *job) {
             spot += there && is_spot && !is_taken(other) ? 1 : 0;
             on_demand += there && !is_spot ? 1 : 0;
         }
-        if (spot > MACHINES_MAX || on_demand != (moment < over ? 1 : 0)) { /* over is 0 without a reliable machine */
+        if (spot > MACHINES_MAX || on_demand != (moment < over ? 1 : 0)) { /* `over` is 0 without a reliable machine */
             fail_msg("%u spot machines, %u on demand at once; %s\n%s", spot, on_demand, text, read_of(job, ".out"));
         }
     }
@@ -344,7 +338,7 @@ static void check_footprint(const struct job *job) {
     free(text);
 }
 
-/* It ended well, and what every test wants holds. */
+/* Stops the job, which must end well, and checks its bill and footprint. */
 static void check_end(struct job *job) {
     stop_well(job);
     int status = finish(job);
@@ -361,7 +355,6 @@ static void check_end(struct job *job) {
 /* ---- The tests ---- */
 
 static void test_what_makes_no_sense_is_refused(void **state) {
-    (void)state;
     run_refused("$run --market nowhere -- $tests/sum_app --data ratings", "--market nowhere: No such file");
     run_refused("$run --market ratings -- $tests/sum_app --data ratings", "ratings");
     run_refused("$run --market prices --market-start 2015-01-01 -- $tests/sum_app --data ratings",
@@ -381,27 +374,26 @@ static void test_what_makes_no_sense_is_refused(void **state) {
     run_refused("sleep 100 & echo $! >stranger; exec $run --market prices --market-folder full -- $tests/sum_app "
                 "--data ratings",
                 "full: holds another run");
-    run_well("kill $(cat stranger)"); /* a child of the shell's is still there */
+    run_well("kill $(cat stranger)"); /* a child of the shell still exists */
     assert_nobody_left();
 }
 
 static void test_machines_are_bought_and_taken_and_bought_anew(void **state) {
-    (void)state;
     struct job job = begin("", "");
     wait_for(&job, ".report", "\"event\":\"evicted\"", 1);
-    wait_for(&job, ".out", "m4.xlarge/us-east-1b spot", 2); /* decided, and there */
+    wait_for(&job, ".out", "m4.xlarge/us-east-1b spot", 2); /* first in the decision, then as a machine */
     wait_for(&job, ".out", "is taken by the cloud", MACHINES_MAX);
     check_end(&job);
     json_t *summary = last_line(&job, "summary");
     json_t *market = last_line(&job, "market");
     assert_true(number_of(market, "acquisitions") >= 2);
     assert_true(number_of(market, "evicted_machines") >= 1);
-    assert_true(number_of(market, "free_hours") > 0); /* they went within their first hour */
+    assert_true(number_of(market, "free_hours") > 0); /* machines were taken within their first hour */
     assert_true(number_of(market, "all_on_demand_dollars") > number_of(market, "dollars"));
     assert_true(number_of(summary, "evictions") >= 1);
     assert_int_equal((int)number_of(summary, "items_redone"), 0);
     assert_int_equal((int)number_of(summary, "failures"), 0);
-    /* One bill is shown, each line of it for itself. */
+    /* There is one bill, and each of its lines stands alone. */
     run_well(
         "[ $(grep -c 'machine-hours' %s.out) = 2 ] && grep -q '^machine-hours .* spot (.* of them free)$' %s.out && "
         "grep -q '^all on demand .* for the same machine-hours' %s.out",
@@ -410,9 +402,8 @@ static void test_machines_are_bought_and_taken_and_bought_anew(void **state) {
     json_decref(summary);
 }
 
-/* No reliable machine: each market is a group, and one of them is lost whole. */
+/* No reliable machine: each market is a group, and one group is lost as a whole. */
 static void test_no_reliable_machine(void **state) {
-    (void)state;
     struct job job = begin("", "--reliable 0");
     wait_for(&job, ".report", "\"group\":\"us-east-1a/c4.xlarge\"", 1);
     wait_for(&job, ".report", "\"group\":\"us-east-1b/m4.xlarge\"", 1);
@@ -429,9 +420,8 @@ static void test_no_reliable_machine(void **state) {
     json_decref(summary);
 }
 
-/* The job's own report says what bidbrain spends, and why, also after a bidbrain that was killed. */
+/* The job's own report says what bidbrain spends and why, also after bidbrain was killed. */
 static void test_the_report_has_the_money(void **state) {
-    (void)state;
     struct job job = begin("", "");
     wait_for(&job, ".report", "\"type\":\"money\"", 2);
     kill(child_of(job.pid, "bidbrain.json"), SIGKILL);
@@ -459,7 +449,6 @@ static void test_the_report_has_the_money(void **state) {
 }
 
 static void test_bidbrain_is_killed(void **state) {
-    (void)state;
     struct job job = begin("", "");
     for (unsigned kill_number = 1; kill_number <= 3; kill_number++) {
         wait_for(&job, ".report", "\"type\":\"iteration\"", 20 * kill_number);
@@ -476,7 +465,7 @@ static void answered(void *context, const struct http_answer *answer) {
     *(int *)context = answer->status;
 }
 
-/* What the cloud shall do wrong from now on. */
+/* Sets the faults of the cloud from now on. */
 static void set_faults(const struct job *job, const char *spec) {
     struct http *http;
     struct error error = {0};
@@ -500,15 +489,14 @@ static void set_faults(const struct job *job, const char *spec) {
     free(text);
 }
 
-/* bench/market-faults has them one by one and for longer. */
+/* bench/market-faults tests the faults one by one and for longer. */
 static void test_everything_goes_wrong_at_once(void **state) {
-    (void)state;
     struct job job = begin("", "");
     wait_for(&job, ".out", "bidbrain: ", 1);
     set_faults(&job, "slow=0.2:0.2,broken=0.1,503=0.1,throttle=0.1,html=0.1,expired=0.1,lost=0.2,capacity=0.2,"
                      "metadata=0.1,clock=600");
     wait_for(&job, ".report", "\"event\":\"join\"", 2);
-    /* What is bought, where, and whether it is taken, is up to the faults. */
+    /* What is bought, where, and whether it is taken, depends on the faults. */
     (void)wait_within(&job, FAULTS_MS, ".out", "is taken by the cloud", MACHINES_MAX);
     check_end(&job);
     json_t *market = last_line(&job, "market");
@@ -516,9 +504,8 @@ static void test_everything_goes_wrong_at_once(void **state) {
     json_decref(market);
 }
 
-/* At each step of a launch: proteus finds a bidbrain beside itself that is killed there, once. */
+/* At each step of a launch: proteus finds a bidbrain next to itself that is killed there, once. */
 static void test_bidbrain_dies_while_it_buys(void **state) {
-    (void)state;
     run_well("mkdir crash && cp $bin/proteus crash/ && ln -s $bin/spotmarket crash/ && "
              "ln -s $tests/crash_bidbrain crash/bidbrain");
     static const char *const points[] = {"before-send", "before-store", "after-store"};
@@ -534,7 +521,6 @@ static void test_bidbrain_dies_while_it_buys(void **state) {
 }
 
 static void test_a_market_that_is_killed_ends_the_job(void **state) {
-    (void)state;
     struct job job = begin("", "");
     wait_for(&job, ".report", "\"event\":\"join\"", 2);
     kill(child_of(job.pid, "spotmarket"), SIGKILL);
@@ -545,7 +531,6 @@ static void test_a_market_that_is_killed_ends_the_job(void **state) {
 }
 
 static void test_nothing_is_left(void **state) {
-    (void)state;
     static const int signals[] = {SIGKILL, SIGINT, SIGTERM};
     for (size_t s = 0; s < sizeof signals / sizeof *signals; s++) {
         struct job job = begin("TMPDIR=$PWD", "");
@@ -558,11 +543,10 @@ static void test_nothing_is_left(void **state) {
             json_decref(summary);
         }
     }
-    run_well("rm -rf proteus-*"); /* of the one that was killed */
+    run_well("rm -rf proteus-*"); /* folders of the killed run */
 }
 
 static void test_the_temporary_folder_goes(void **state) {
-    (void)state;
     run_well("mkdir tmp && TMPDIR=$PWD/tmp $run --market prices --market-speed 240 --transient 1 -- $tests/sum_app "
              "--data ratings --iterations 3");
     run_well("test -z \"$(ls tmp)\"");
@@ -583,5 +567,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_the_temporary_folder_goes),
     };
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
-    return cmocka_run_group_tests(tests, set_up, shell_close);
+    return cmocka_run_group_tests(tests, set_up, files_close);
 }

@@ -1,21 +1,14 @@
-/* Jobs whose data does not fit --memory, with real processes: they have the same losses as those in memory, also with
- * nodes that come and go, and with lda's put table on disk; a job that is killed leaves no file, and resumes; a full
- * disk (see small_disk_test, too) and a folder that can't be written to end the job with one line. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+/* Jobs whose data does not fit --memory, with real processes. They have the same losses as jobs in memory, also when
+ * nodes come and go, and with lda's put table on disk. A killed job leaves no file, and can be resumed. A full disk
+ * (see small_disk_test, too) or an unwritable folder ends the job with one line. */
 
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum { DOCUMENTS = 3000, WORDS = 2000, WORDS_EACH = 40 };
 enum { SAMPLES = 6000, FEATURES = 60, MARK_EACH = 8 };
 
-static void test_the_same_losses_with_data_on_disk(void **state) {
-    (void)state;
+TEST(the_same_losses_with_data_on_disk) {
     static const char *const layouts[] = {"dense", "sparse"};
     for (int l = 0; l < 2; l++) {
         run_well("$run -- mlr --data train.libsvm --test-fraction 0.2 --iterations 4 --layout %s", layouts[l]);
@@ -33,8 +26,7 @@ static void test_the_same_losses_with_data_on_disk(void **state) {
     }
 }
 
-static void test_nodes_come_and_go_with_data_on_disk(void **state) {
-    (void)state;
+TEST(nodes_come_and_go_with_data_on_disk) {
     run_well("printf 'iteration 3 join transient 1\\niteration 6 kill node-3\\n' >events");
     run_well("$run --reliable 2 --events events --failure-timeout 3 -- mlr --data train.libsvm --iterations 12 "
              "--layout dense");
@@ -48,8 +40,7 @@ static void test_nodes_come_and_go_with_data_on_disk(void **state) {
 }
 
 /* lda's documents, and their rows, which are in a put table. */
-static void test_documents_on_disk(void **state) {
-    (void)state;
+TEST(documents_on_disk) {
     run_well("$run -- lda --data documents --topics 20 --iterations 3 --clocks-per-iteration 5");
     double likelihood = summary("log_likelihood_per_token");
     run_well("$run -- lda --data documents --topics 20 --iterations 3 --clocks-per-iteration 5 --memory 1M --spill "
@@ -60,10 +51,9 @@ static void test_documents_on_disk(void **state) {
     run_well("[ -z \"$(ls spill)\" ]");
 }
 
-/* The job is killed at a later iteration when no checkpoint was complete by then. It has enough iterations left, as the
- * kill may come late on a busy machine. */
-static void test_a_killed_job_leaves_no_file_and_resumes(void **state) {
-    (void)state;
+/* Kills the job at a later iteration if no checkpoint was complete in time. It has enough iterations left, as the kill
+ * may come late on a busy machine. */
+TEST(a_killed_job_leaves_no_file_and_resumes) {
     enum { LEFT = 300 };
     unsigned at = 20;
     int lacking = 1;
@@ -83,8 +73,7 @@ static void test_a_killed_job_leaves_no_file_and_resumes(void **state) {
     assert_true(summary("loss") == loss);
 }
 
-static void test_a_disk_that_is_full_or_not_there(void **state) {
-    (void)state;
+TEST(a_disk_that_is_full_or_not_there) {
     assert_int_equal(run("ulimit -f 1000; $run -- mlr --data train.libsvm --memory 1M --spill spill"), 1);
     assert_text("err", "error: spill: can't write");
     assert_text("err", "free space, name another folder by --spill, or use more nodes or memory");
@@ -94,7 +83,7 @@ static void test_a_disk_that_is_full_or_not_there(void **state) {
     run_refused("$run -- mlr --data train.libsvm --spill ''", "--spill ''");
 }
 
-/* Samples of two classes that differ in the mean of some features. */
+/* Writes samples of two classes that differ in the mean of some features. */
 static void write_samples(const char *name) {
     FILE *file = open_file(name, "we");
     unsigned random = 1;
@@ -113,7 +102,7 @@ static void write_samples(const char *name) {
     fclose(file);
 }
 
-/* A bag of words in UCI's format. */
+/* Writes a bag of words in UCI's format. */
 static void write_documents(const char *name) {
     FILE *file = open_file(name, "we");
     fprintf(file, "%d\n%d\n%d\n", DOCUMENTS, WORDS, DOCUMENTS * WORDS_EACH);
@@ -127,8 +116,7 @@ static void write_documents(const char *name) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    int result = shell_open("memory_test");
+    int result = shell_open(state);
     if (result == 0) {
         write_samples("train.libsvm");
         write_documents("documents");
@@ -138,12 +126,5 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_same_losses_with_data_on_disk),
-        cmocka_unit_test(test_nodes_come_and_go_with_data_on_disk),
-        cmocka_unit_test(test_documents_on_disk),
-        cmocka_unit_test(test_a_killed_job_leaves_no_file_and_resumes),
-        cmocka_unit_test(test_a_disk_that_is_full_or_not_there),
-    };
-    return cmocka_run_group_tests(tests, set_up, shell_close);
+    return tests_run(set_up, files_close);
 }

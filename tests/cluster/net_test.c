@@ -1,18 +1,11 @@
-/* Tests of net with real processes: that one node or several, one thread or several, and nodes that come and go lead to
- * the same losses; a network learns what logistic regression can't; models that are written and read again; what is
- * refused; accuracy where the real data is at hand. Nothing here depends on time. */
+/* Tests of net with real processes. Any number of nodes and threads, and nodes that come and go give the same losses. A
+ * network learns what logistic regression can't. Also tests models that are written and read again, refused input, and
+ * accuracy where the real data is available. Nothing here depends on time. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum { SAMPLES = 800, TESTS = 200, SIDE = 10, CLASSES = 4 };
 
@@ -23,7 +16,6 @@ enum { SAMPLES = 800, TESTS = 200, SIDE = 10, CLASSES = 4 };
 /* ---- The tests ---- */
 
 static void test_the_same_losses_however_it_is_run(void **state) {
-    (void)state;
     static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3",
                                            "--reliable 2 --transient 2 --stage 3"};
     static const char *const options[] = {CONVOLUTIONS, "--layers 'dense 30' --optimizer sgd --rate 0.2 --lambda 1e-3",
@@ -36,7 +28,7 @@ static void test_the_same_losses_however_it_is_run(void **state) {
             run_well("$run %s -- net " IMAGES " %s", clusters[c], options[o]);
             loss = c == 0 ? summary("loss") : loss;
             test_loss = c == 0 ? summary("test_loss") : test_loss;
-            /* The order in which floats are added is another; training makes differences grow. */
+            /* Floats are added in another order, and training makes differences grow. */
             assert_true(fabs(summary("loss") - loss) < 0.1 * loss);
             assert_true(fabs(summary("test_loss") - test_loss) < 0.1 * test_loss);
             assert_true(summary("items_processed") == 12.0 * SAMPLES);
@@ -47,10 +39,9 @@ static void test_the_same_losses_however_it_is_run(void **state) {
     }
 }
 
-/* Five of eight images are dark but for their shape, so that about two of five inputs are not 0: parts of a batch that
- * have more zeros skip them, others do not. Other parts change no more than the order of sums. */
+/* Five of eight images are dark apart from their shape, so that about two of five inputs are not 0. Parts of a batch
+ * with more zeros skip them. Whether a part skips changes only the order of sums. */
 static void test_zeros_are_skipped_alike(void **state) {
-    (void)state;
     static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3"};
     static const char *const options[] = {"--layers 'dense 30'", "--layers 'dropout 0.1, dense 30' --lambda 1e-3"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
@@ -84,10 +75,9 @@ static void test_zeros_are_skipped_alike(void **state) {
 
 #define LARGE "--layers 'dense 400, dense 100' --rate 0.02"
 
-/* Layers that are sent as soon as their gradient is there: the same training. The sum of two numbers is the same in
- * either order. */
+/* Layers are sent as soon as their gradients are computed: the training is the same. The sum of two numbers is the same
+ * in either order. */
 static void test_layers_are_flushed_early(void **state) {
-    (void)state;
     static const char *const options[] = {LARGE, LARGE " --optimizer sgd --lambda 1e-3", LARGE " --compress bf16"};
     for (size_t o = 0; o < (only_threads() ? 1 : sizeof options / sizeof options[0]); o++) {
         run_well("$run --threads 2 --reliable 2 --partitions 2 -- net " IMAGES " %s", options[o]);
@@ -106,12 +96,11 @@ static void test_layers_are_flushed_early(void **state) {
     assert_true(fabs(summary("loss") - loss) < 0.1 * loss);
     run_well("PROTEUS_LOG_LEVEL=info $run --reliable 2 --partitions 2 -- net " IMAGES " --flush-early " LARGE
              " --strategy sma");
-    assert_no_text("err", "before a clock's end"); /* what is sent is a mean */
+    assert_no_text("err", "before a clock's end"); /* the mean is sent at the end */
 }
 
-/* The shapes are where they want: a layer of convolutions finds them, logistic regression doesn't. */
+/* The shapes are in any place. Convolutions find them; logistic regression does not. */
 static void test_layers_learn_more(void **state) {
-    (void)state;
     run_well("$run -- net " IMAGES " " CONVOLUTIONS);
     assert_true(summary("test_accuracy") > 0.95);
     run_well("$run -- net " IMAGES " --layers ''");
@@ -119,7 +108,6 @@ static void test_layers_learn_more(void **state) {
 }
 
 static void test_nodes_come_and_go(void **state) {
-    (void)state;
     run_well("$run -- net " IMAGES " --iterations 40 " CONVOLUTIONS);
     assert_true(summary("test_accuracy") > 0.96);
     double accuracy = summary("test_accuracy");
@@ -130,10 +118,9 @@ static void test_nodes_come_and_go(void **state) {
     assert_true(fabs(summary("test_accuracy") - accuracy) < 0.03);
 }
 
-/* Local steps and their mean learn as well as sums, directly or by a ring, and jobs by either go on from each other's
+/* Local steps and their mean learn as well as sums, directly or by a ring. Jobs of either kind resume from the other's
  * checkpoints. */
 static void test_strategies(void **state) {
-    (void)state;
     run_well("$run --reliable 3 -- net " IMAGES " " CONVOLUTIONS " --strategy sma --local-steps 5");
     double loss = summary("test_loss");
     assert_true(summary("test_accuracy") > 0.95);
@@ -156,10 +143,9 @@ static void test_strategies(void **state) {
                 "--optimizer adam: expected momentum or sgd with --strategy");
 }
 
-/* Averages with random peers between local steps learn as well, with nodes that are killed and join meanwhile; and a
- * job by another strategy goes on from a checkpoint of such a job. */
+/* Averages with random peers between local steps learn as well, while nodes are killed and join. A job with another
+ * strategy resumes from such a job's checkpoint. */
 static void test_averages_with_peers(void **state) {
-    (void)state;
     run_well("PROTEUS_LOG_LEVEL=info $run --reliable 3 -- net " IMAGES " " CONVOLUTIONS
              " --strategy adpsgd --local-steps 5");
     assert_true(summary("test_accuracy") > 0.95);
@@ -176,9 +162,8 @@ static void test_averages_with_peers(void **state) {
     assert_true(summary("items_processed") == 1.0 * SAMPLES);
 }
 
-/* A GPU takes the same steps; where there is none, `cuda` is refused and `auto` is the CPU. */
+/* A GPU makes the same steps. Without a GPU `cuda` is refused and `auto` means the CPU. */
 static void test_devices_are_alike(void **state) {
-    (void)state;
     run_well("$run -- net " IMAGES " --iterations 2 --device cpu");
     double loss = summary("loss");
     run_well("$run -- net " IMAGES " --iterations 2 --device auto");
@@ -205,10 +190,9 @@ static bool device_is_emulated(void) {
     return emulated;
 }
 
-/* The device's part of the program on the device that tests/cuda emulates: all layers, samples that are trained and
- * tested on, several nodes, parameters that the servers change and others. */
+/* The program's device part on the device that tests/cuda emulates: all layers, training and test samples, several
+ * nodes, parameters that servers change and others. */
 static void test_an_emulated_device_is_alike(void **state) {
-    (void)state;
     if (!device_is_emulated()) {
         skip();
     }
@@ -217,8 +201,8 @@ static void test_an_emulated_device_is_alike(void **state) {
         "$run --reliable 2 --transient 1 -- %s " IMAGES " --iterations 3 --device %s --optimizer adam --shift 1 "
         "--layers 'dropout 0.1, dense 30, norm, dropout 0.2'",
         "$run -- %s " IMAGES " --iterations 3 --device %s --optimizer sgd --rate 0.2 --lambda 1e-3",
-        "$run --threads 2 -- %s " DARK " --iterations 3 --device %s --layers 'dense 40'", /* skips zeros on the CPU */
-        "PROTEUS_CHECK=1 $run -- %s " IMAGES " --iterations 2 --device %s", /* rows that are not side by side */
+        "$run --threads 2 -- %s " DARK " --iterations 3 --device %s --layers 'dense 40'", /* the CPU skips zeros */
+        "PROTEUS_CHECK=1 $run -- %s " IMAGES " --iterations 2 --device %s", /* rows that are not contiguous */
     };
     for (size_t r = 0; r < sizeof runs / sizeof runs[0]; r++) {
         run_well(runs[r], "net", "cpu");
@@ -230,19 +214,18 @@ static void test_an_emulated_device_is_alike(void **state) {
     }
 }
 
-/* Where the device has no room `auto` takes the CPU, and `cuda` ends with a line that says so. */
+/* If the device has too little memory, `auto` uses the CPU and `cuda` ends with a line that says so. */
 static void test_a_device_without_memory(void **state) {
-    (void)state;
     if (!device_is_emulated()) {
         skip();
     }
-    static const char *const memories[] = {"100000", "60000"}; /* for the parameters, of 53 kB, or not even these */
+    static const char *const memories[] = {"100000", "60000"}; /* room for 53 kB of parameters, or not even that */
     run_well("$run -- net " IMAGES " --iterations 2 --device cpu");
     double loss = summary("loss");
     for (size_t m = 0; m < 2; m++) {
         char command[512];
         run_well("EMULATED_MEMORY=%s $run -- $tests/net_emulated " IMAGES " --iterations 2", memories[m]);
-        assert_true(fabs(summary("loss") - loss) < 1e-6 * loss); /* another program: BLAS may round otherwise */
+        assert_true(fabs(summary("loss") - loss) < 1e-6 * loss); /* another program: BLAS may round differently */
         snprintf(command, sizeof command, "EMULATED_MEMORY=%s $run -- $tests/net_emulated " IMAGES " --device cuda",
                  memories[m]);
         assert_int_equal(run("%s", command), 1);
@@ -250,13 +233,12 @@ static void test_a_device_without_memory(void **state) {
     }
 }
 
-/* The rate's course: with a rate that is 0 from the second iteration on nothing changes any more. */
+/* The rate's schedule: with rate 0 from the second iteration on nothing changes any more. */
 static void test_schedules(void **state) {
-    (void)state;
     static const char *const optimizers[] = {"momentum", "sgd"};
     double first = 0;
     double last = 0;
-    for (size_t o = 0; o < 2; o++) { /* an iteration of one step, which has the rate of its middle */
+    for (size_t o = 0; o < 2; o++) { /* an iteration of one step has the rate of its middle */
         run_well("$run -- net " IMAGES " --iterations 1 --clocks-per-iteration 1 --rate 0.1 --optimizer %s",
                  optimizers[o]);
         first = summary("test_loss");
@@ -273,7 +255,7 @@ static void test_schedules(void **state) {
     assert_true(fabs(first - last) < 1e-5 * first);
     run_well("$run -- net " IMAGES " --optimizer sgd --rate 0.1");
     double loss = summary("loss");
-    run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1"); /* the same, in the servers */
+    run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1"); /* the same in the servers */
     assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
     /* The servers' iterations are those of the option. */
     run_well("$run -- net " IMAGES " --optimizer sgd --rate 0.1 --anneal 12 --clocks-per-iteration 5");
@@ -287,7 +269,6 @@ static void test_schedules(void **state) {
 }
 
 static void test_a_model_is_written_and_read(void **state) {
-    (void)state;
     static const char *const options[] = {CONVOLUTIONS, "--layers 'dense 20, dropout 0.3' --scale max",
                                           "--layers '' --scale unit", "--layers 'dense 20'"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
@@ -311,7 +292,6 @@ static void test_a_model_is_written_and_read(void **state) {
 }
 
 static void test_what_is_refused(void **state) {
-    (void)state;
     run_refused("$run -- net", "--data FILE is missing");
     run_refused("$run -- net --data nowhere", "nowhere: cannot open: No such file or directory");
     run_refused("$run -- net --data train.csv --layers 'dense 3, convolution 7'",
@@ -338,9 +318,8 @@ static void test_what_is_refused(void **state) {
                 "nowhere/model: can't write it: No such file");
 }
 
-/* Networks whose tables are equal, and descriptions that differ where no message shows them. */
+/* Networks with equal tables. The long descriptions differ only beyond what a message shows. */
 static void test_other_layers_are_refused(void **state) {
-    (void)state;
 #define LONG "conv 6x3, norm, pool 2, conv 8x3, norm, pool 2, dense 16, norm, dropout 0."
     static const char *const layers[][3] = {
         {"dense 8", "dense 8, dropout 0.5", "--layers 'dense 8, dropout 0.5', "},
@@ -372,7 +351,6 @@ static void test_other_layers_are_refused(void **state) {
 }
 
 static void test_a_training_that_diverges_writes_no_model(void **state) {
-    (void)state;
     assert_int_equal(
         run("$run -- net --data train.csv --optimizer sgd --rate 1e3 --lambda 100 --iterations 3 --model-out wild"), 1);
     assert_text("err", "training diverged");
@@ -380,10 +358,9 @@ static void test_a_training_that_diverges_writes_no_model(void **state) {
 }
 
 static void test_accuracy_on_mnist(void **state) {
-    (void)state;
     char shared[512];
     const char *source = getenv("PROTEUS_SOURCE");
-    snprintf(shared, sizeof shared, "%s/../shared/data/class-mnist", source != NULL ? source : ".");
+    snprintf(shared, sizeof shared, "%s/../shared/data/class-mnist", source);
     char *resolved = realpath(shared, NULL);
     if (resolved == NULL || getenv("PROTEUS_SANITIZED") != NULL) {
         free(resolved);
@@ -406,7 +383,7 @@ static void test_accuracy_on_mnist(void **state) {
 
 enum { COLUMNS = 6, TABLE = 900 };
 
-/* How a table is written: what its columns are multiplied by, and what is added to them. */
+/* The units of a table: factors of its columns, and offsets added to them. */
 struct table_units {
     const char *name, *tests;
     double factors[COLUMNS], offsets[COLUMNS];
@@ -424,10 +401,9 @@ static const struct table_units TABLES[] = {
 };
 enum { TABLE_COUNT = sizeof TABLES / sizeof TABLES[0], TABLE_SPARSE = 3 };
 
-/* Columns in any unit, and with any offset, lead to one loss, on one node or two; predictions are those of the job. The
+/* Columns in any unit and with any offset give the same loss, on one node or two. Predictions are those of the job. A
  * constant's loss is log 3. */
 static void test_tables_in_any_unit(void **state) {
-    (void)state;
     static const char *const clusters[] = {"", "--reliable 2"};
     double loss = 0;
     for (size_t t = 0; t < TABLE_COUNT; t++) {
@@ -452,9 +428,8 @@ static void test_tables_in_any_unit(void **state) {
     }
 }
 
-/* A column that is always the same is left out, a row's missing values are zeros, and a scale that is named decides. */
+/* A constant column is left out, missing values of a row are zeros, and an explicit scale takes effect. */
 static void test_scales_of_tables(void **state) {
-    (void)state;
     run_well("awk -F, -v OFS=, '{print $0, 7, 123456789.125}' plain.csv >more.csv; "
              "awk -F, -v OFS=, '{print $0, 7, 123456789.125}' plain-test.csv >more-test.csv; "
              "$run -- net --data more.csv --test more-test.csv");
@@ -492,7 +467,7 @@ static void test_scales_of_tables(void **state) {
     assert_true(summary("test_accuracy") > 0.5);
     run_well("$run -- net --data train.csv --shift 1 --iterations 1");
     assert_no_text("report", "--scale standard");
-    /* Nodes that come later, and a job that goes on, find the same scale. */
+    /* Nodes that join, and a resumed job, find the same scale. */
     run_well("rm -rf saved; printf 'iteration 4 join transient 1\niteration 8 kill node-2\n' >events; $run "
              "--reliable 1 --events events --failure-timeout 3 --checkpoint saved -- net --data moved.csv "
              "--test moved-test.csv");
@@ -511,8 +486,8 @@ static double random_uniform(void) {
     return (random_state >> 8) / 16777216.0;
 }
 
-/* Images of a bar, a bar of the other direction, a diagonal and a square, anywhere in some noise; the first `dark` ones
- * without noise. */
+/* Writes images of a bar, a bar of the other direction, a diagonal and a square, in any place and with noise. The first
+ * `dark` images have no noise. */
 static void write_images(const char *name, unsigned count, unsigned dark) {
     FILE *file = open_file(name, "we");
     for (unsigned s = 0; s < count; s++) {
@@ -535,7 +510,7 @@ static void write_images(const char *name, unsigned count, unsigned dark) {
     fclose(file);
 }
 
-/* Three classes by sums of columns, one of which is mostly 0. */
+/* Writes three classes, which depend on sums of columns. One column is mostly 0. */
 static void write_table(const char *name, const struct table_units *units, unsigned rows) {
     FILE *file = open_file(name, "we");
     for (unsigned s = 0; s < rows; s++) {
@@ -554,7 +529,7 @@ static void write_table(const char *name, const struct table_units *units, unsig
     fclose(file);
 }
 
-/* Three classes by which of ten columns is 1 of each of six fields; the others are 0. */
+/* Writes three classes by six fields of ten columns, of which one is 1 and the others are 0. */
 static void write_sparse(const char *name, const struct table_units *units, unsigned rows) {
     FILE *file = open_file(name, "we");
     for (unsigned s = 0; s < rows; s++) {
@@ -574,8 +549,7 @@ static void write_sparse(const char *name, const struct table_units *units, unsi
 }
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("net_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     random_state = 1; /* the same samples for each group */
@@ -613,9 +587,9 @@ int main(void) {
         cmocka_unit_test(test_scales_of_tables),
         cmocka_unit_test(test_accuracy_on_mnist),
     };
-    int failed = cmocka_run_group_tests_name("net, its threads", threads, set_up, shell_close);
+    int failed = cmocka_run_group_tests_name("net, its threads", threads, set_up, files_close);
     if (!only_threads()) {
-        failed += cmocka_run_group_tests_name("net", others, set_up, shell_close);
+        failed += cmocka_run_group_tests_name("net", others, set_up, files_close);
     }
     return failed;
 }

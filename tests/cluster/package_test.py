@@ -27,11 +27,11 @@ def run(*command, **options):
 def helps():
     """Of each command and program its words and what it prints."""
     for program in PROGRAMS:
-        text = run(BUILD / "bin" / program, "--help")
+        text = run(BUILD / "bin" / program, "--help", "all")
         yield (program,), text
         if program in ("proteus", "bidbrain"):
             for command in re.findall(r"^  ([a-z][a-z-]*)  ", text, re.M):
-                yield (program, command), run(BUILD / "bin" / program, command, "--help")
+                yield (program, command), run(BUILD / "bin" / program, command, "--help", "all")
         if program in ALONE:
             yield (program,), run(BUILD / "bin" / program, ALONE[program], "--help")
 

@@ -88,10 +88,9 @@ class Command(Folder):
 
     def test_options_behind_the_reports(self):
         self.make("good.jsonl", seconds=5)
-        done = self.report("good.jsonl", "--out", "page.html", "--svg=figures")
+        done = self.report("good.jsonl", "--out", "page.html")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertTrue((self.folder / "page.html").exists())
-        self.assertTrue((self.folder / "figures" / "nodes.svg").exists())
 
     def test_a_line_that_a_kill_cut_off(self):
         self.write("cut.jsonl", '{"type":"event","event":"start","seconds":0}\n{"type":"iteration","itera')
@@ -110,81 +109,6 @@ class Command(Folder):
         page = (self.folder / "report.html").read_text(encoding="utf-8")
         self.assertNotIn("<script>document", page)
         self.assertIn('data-name="a&quot;&lt;b&gt;&amp;.jsonl"', page)
-
-    def figure(self, name):
-        """A figure's elements, which all lie within it: (tag, attributes, text)."""
-        root = xml.etree.ElementTree.parse(self.folder / "figures" / name).getroot()
-        width, height = (float(side) for side in root.get("viewBox").split()[2:])
-        elements = [(element.tag.split("}")[1], element.attrib, "".join(element.itertext())) for element in root.iter()]
-        for tag, at, _ in elements:
-            points = at.get("points", "").split() + ([f"{at['x']},{at['y']}"] if "x" in at else [])
-            for x, y in (map(float, point.split(",")) for point in points):
-                self.assertTrue(0 <= x <= width and 0 <= y <= height, (name, tag, at))
-        return elements
-
-    def test_figures(self):
-        lines = self.make("a.jsonl", seconds=40, money=True, nodes=9)
-        self.make("b.jsonl", seconds=20, seed=2)
-        evil = "</text><script>&\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9"
-        self.write("evil.jsonl", "".join(json.dumps(line) + "\n" for line in (
-            {"type": "nodes", "seconds": 1, "nodes": [{"name": evil, "tier": "reliable", "state": "started"}]},
-            {"type": "iteration", "iteration": 1, "seconds": 2, "../x/" + evil: 1e300, "objective": None})))
-        done = self.report("--svg", "figures", "a.jsonl", "b.jsonl", "evil.jsonl")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        names = sorted(path.name for path in (self.folder / "figures").iterdir())
-        self.assertIn(f"wrote {len(names)} figures into figures", done.stdout)
-        self.assertFalse((self.folder / "report.html").exists(), "a page that nobody asked for")
-        figures = {name: self.figure(name) for name in names}
-        for name in ("metric-train-rmse.svg", "items.svg", "bytes.svg"):
-            curves = [at for tag, at, _ in figures[name] if tag == "polyline"]
-            self.assertGreaterEqual(len(curves), 2, name)
-            self.assertGreaterEqual(len(curves[0]["points"].split()), 10, name)
-        rows = {node["name"] for line in lines if line["type"] == "nodes" for node in line["nodes"]}
-        texts = [text for tag, _, text in figures["nodes.svg"] if tag == "text"]
-        self.assertLessEqual(rows, set(texts))
-        marks = [text for tag, _, text in figures["nodes.svg"] if tag == "line" and text]
-        self.assertEqual(marks.count("node lost"), sum(line.get("event") == "failure" for line in lines))
-        self.assertIn("dollars.svg", names)
-        self.assertIn("prices.svg", names)
-        self.assertIn("nodes-3.svg", names)
-        dashed = [at for tag, at, _ in figures["prices.svg"] if tag == "polyline" and "stroke-dasharray" in at]
-        self.assertGreater(len(dashed), 0, "no bids")
-        self.assertTrue(all(re.fullmatch(r"[a-z0-9-]+\.svg", name) for name in names), names)
-        self.assertEqual(sum(tag == "script" for figure in figures.values() for tag, _, _ in figure), 0)
-
-    def test_figures_of_what_took_how_long(self):
-        """Iterations of 2 s, then of 1 s with more nodes; their lines may come several at once."""
-        def moment(iteration, seconds, **more):
-            return {"iteration": iteration, "seconds": seconds, **more}
-        def step(iteration, seconds):
-            return moment(iteration, seconds, type="iteration", items=1000, bytes_sent=5000, items_per_second=7)
-        slow = [step(n, 10 + 2 * n) for n in range(1, 21)]
-        joined = [moment(20, 50.5, type="event", event="join", nodes=[f"node-{n}"]) for n in (7, 8)]
-        fast = [step(20 + n, 50 + n) for n in range(1, 41)]
-        fast[10]["seconds"] = fast[11]["seconds"] = fast[12]["seconds"]
-        lines = [moment(0, 10, type="event", event="start", nodes=[]), *slow, *joined, *fast]
-        self.write("job.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
-        done = self.report("--svg", "figures", "job.jsonl")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        drawn = self.figure("iterations.svg")
-        heights = [float(point.split(",")[1]) for tag, at, _ in drawn if tag == "polyline"
-                   for point in at["points"].split()]
-        bottom = max(float(at["y1"]) for tag, at, _ in drawn if tag == "line" and "stroke-opacity" in at)
-        self.assertAlmostEqual((bottom - heights[0]) / (bottom - heights[-1]), 2, delta=0.05)
-        self.assertIn("+2", [text for tag, _, text in drawn if tag == "text"])
-        places = [at["x1"] for tag, at, text in drawn if tag == "line" and text == "+2"]
-        self.assertEqual(len(places), 1, "both nodes are one change")
-        drawn = self.figure("items.svg")
-        bottom = max(float(at["y1"]) for tag, at, _ in drawn if tag == "line" and "stroke-opacity" in at)
-        rates = [bottom - float(point.split(",")[1]) for tag, at, _ in drawn if tag == "polyline"
-                 for point in at["points"].split()]
-        self.assertAlmostEqual(max(rates) / rates[-1], 1, delta=0.05, msg="three lines at once are no peak")
-
-    def test_figures_that_cannot_be_written(self):
-        self.make("good.jsonl", seconds=5)
-        self.write("file", "")
-        self.assert_refused("--svg file/figures: can't make the folder", "--svg", "file/figures", "good.jsonl")
-        self.assert_refused("--svg file: not a folder", "--svg", "file", "good.jsonl")
 
     def test_a_long_report_is_thinned(self):
         """Of curves the page has points from the beginning to the end."""
@@ -407,6 +331,40 @@ class FilePage(Folder):
             self.assertEqual(len(self.points(page, "learning")), 4)
             page.wait("""return [...document.querySelectorAll("#learning .plot")].every(plot =>
                 plot.querySelector("canvas").getBoundingClientRect().width <= plot.clientWidth + 1)""")
+
+    def figure(self, path):
+        """A saved figure's elements, which need nothing else: (tag, attributes, text)."""
+        root = xml.etree.ElementTree.parse(path).getroot()
+        width, height = (float(side) for side in root.get("viewBox").split()[2:])
+        self.assertGreater(min(width, height), 50)
+        elements = [(element.tag.split("}")[1], element.attrib, "".join(element.itertext())) for element in root.iter()]
+        for tag, at, _ in elements:
+            self.assertIn(tag, ("svg", "g", "rect", "path", "text", "clipPath"))
+            self.assertFalse({"class", "style", "href"} & set(at), (path.name, tag, at))
+        return elements
+
+    def test_figures_are_saved(self):
+        lines = self.make("a.jsonl", seconds=40, money=True, nodes=9)
+        evil = "</text><script>&\u00e9"
+        node = {"name": evil, "tier": "reliable", "state": "started"}
+        lines.append({"type": "nodes", "seconds": 41, "nodes": [node]})
+        self.write("a.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        address = self.page("a.jsonl")
+        with browser.Browser() as page:
+            page.look(1240, 5000)
+            self.open(page, address)
+            figures = {path.stem: self.figure(path) for path in page.save_figures(self.folder / "figures")}
+            self.assertEqual(page.console_errors(), [])
+        self.assertLessEqual({"objective-train-rmse", "items-per-second", "network-bytes-per-second",
+                              "timeline-of-nodes", "prices-an-hour-and-our-bids", "dollars"}, set(figures))
+        for name in ("objective-train-rmse", "items-per-second", "dollars"):
+            longest = max(at["d"].count("L") for tag, at, _ in figures[name] if tag == "path")
+            self.assertGreaterEqual(longest, 10, name)
+        self.assertIn("Items per second", [text for tag, _, text in figures["items-per-second"] if tag == "text"])
+        self.assertTrue(any("stroke-dasharray" in at for _, at, _ in figures["prices-an-hour-and-our-bids"]), "no bids")
+        names = {node["name"] for line in lines if line["type"] == "nodes" for node in line["nodes"]}
+        texts = {text for tag, _, text in figures["timeline-of-nodes"] if tag == "text"}
+        self.assertLessEqual({name for name in names if len(name) < 16}, texts)
 
     def test_the_look(self):
         """Nothing sticks out at any width; dark where the reader wants it."""

@@ -1,20 +1,15 @@
 #include "tests/cluster/processes.h"
+#include "tests/test.h"
 
 #include <ctype.h>
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { PROC_BYTES = 1 << 15 };
 
-bool process_file_has(const char *pid, const char *name, const void *bytes, size_t size) {
+/* Whether the file `name` of a process, such as cmdline or environ, contains the bytes. False when the process has
+ * ended. */
+static bool file_has(const char *pid, const char *name, const void *bytes, size_t size) {
     char path[64];
     static char held[PROC_BYTES];
     snprintf(path, sizeof path, "/proc/%.16s/%s", pid, name);
@@ -32,7 +27,7 @@ unsigned process_count(const char *setting) {
     assert_non_null(directory);
     for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
         bool process = isdigit((unsigned char)entry->d_name[0]) != 0;
-        count += process && process_file_has(entry->d_name, "environ", setting, strlen(setting)) ? 1 : 0;
+        count += process && file_has(entry->d_name, "environ", setting, strlen(setting)) ? 1 : 0;
     }
     closedir(directory);
     return count;
@@ -46,7 +41,7 @@ pid_t process_child(pid_t parent, const char *text) {
     FILE *file = fopen(path, "re");
     assert_non_null(file);
     while (fscanf(file, "%15s", pid) == 1) {
-        if (process_file_has(pid, "cmdline", text, strlen(text))) {
+        if (file_has(pid, "cmdline", text, strlen(text))) {
             assert_int_equal(found, 0);
             found = (pid_t)atol(pid);
         }

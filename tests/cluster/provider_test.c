@@ -1,34 +1,24 @@
-/* The provider `ec2` against spotmarket, with machines that are processes: prices as recorded, machines by each call,
- * evictions and withdrawals, and the right footprint by spotmarket's own bill while everything fails that can. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* The provider `ec2` against spotmarket, whose machines are processes: recorded prices, machines by each call,
+ * evictions and withdrawals. Under faults of every kind the footprint stays right by spotmarket's own bill. */
 
 #include "agileml/base/instant.h"
 #include "agileml/net/http.h"
 #include "bidbrain/cloud/aws/ec2.h"
 #include "bidbrain/cloud/provider.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { POINTS = 60, MACHINES_MAX = 128, ARGUMENTS_MAX = 32 };
 #define START  INT64_C(1456790400) /* 2016-03-01 */
-#define JUMP   (START + 900)       /* c4.large gets dear, for ever */
+#define JUMP   (START + 900)       /* c4.large becomes expensive, for ever */
 #define SCRIPT "#!/bin/sh\nexec sleep 1000\n"
-
-static char folder[64];
 
 /* ---- The cloud ---- */
 
@@ -37,30 +27,15 @@ struct cloud {
     char url[64];
 };
 
-static void write_file(const char *name, const char *text) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-/* Points of m3.large, ten minutes apart, up to and beyond START. */
+/* Returns point i of m3.large; points are ten minutes apart, before and after START. */
 static struct market_point point_of(int i) {
     return (struct market_point){START + (i - POINTS / 2) * 600, 40000 + i};
 }
 
 static int set_up(void **state) {
-    (void)state;
-    char command[192], text[POINTS * 64];
+    char text[POINTS * 64];
     char when[INSTANT_TEXT_MAX];
-    strcpy(folder, "/tmp/provider_test_XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        return -1;
-    }
-    snprintf(command, sizeof command, "mkdir %s/prices", folder);
-    if (system(command) != 0) {
+    if (files_open(state) != 0) {
         return -1;
     }
     size_t used = (size_t)sprintf(text, "timestamp_utc,price_usd\n");
@@ -68,14 +43,13 @@ static int set_up(void **state) {
         instant_format(point_of(i).time, when);
         used += (size_t)snprintf(text + used, sizeof text - used, "%s,0.%06d\n", when, (int)point_of(i).price);
     }
-    write_file("prices/m3.large-us-east-1a.csv", text);
+    write_text("prices/m3.large-us-east-1a.csv", text);
     instant_format(JUMP, when);
     snprintf(text, sizeof text, "timestamp_utc,price_usd\n2016-02-28T00:00:00Z,0.02\n%s,0.5\n", when);
-    write_file("prices/c4.large-us-east-1a.csv", text);
-    write_file("credentials", "[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = secret/of+test\n");
-    snprintf(text, sizeof text, "%s/credentials", folder);
-    chmod(text, 0600);
-    setenv("AWS_SHARED_CREDENTIALS_FILE", text, 1);
+    write_text("prices/c4.large-us-east-1a.csv", text);
+    write_text("credentials", "[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = secret/of+test\n");
+    chmod("credentials", 0600);
+    setenv("AWS_SHARED_CREDENTIALS_FILE", in_folder("credentials"), 1);
     setenv("AWS_CONFIG_FILE", "/nonexistent", 1);
     setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
     static const char *const unset[] = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
@@ -86,28 +60,26 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-/* `extra` ends with NULL. */
+/* Starts spotmarket with more options; `extra` ends with NULL. */
 static struct cloud cloud_start(const char *const *extra) {
-    char binary[512], prices[128], machines[128], credentials[128], number[16];
+    char binary[512], number[16];
     const char *bin = getenv("PROTEUS_BIN");
     int pipes[2];
     struct cloud cloud = {0};
     assert_non_null(bin);
     assert_int_equal(pipe(pipes), 0);
     snprintf(binary, sizeof binary, "%s/spotmarket", bin);
-    snprintf(prices, sizeof prices, "%s/prices", folder);
-    snprintf(machines, sizeof machines, "%s/machines", folder);
-    snprintf(credentials, sizeof credentials, "%s/credentials", folder);
     snprintf(number, sizeof number, "%d", pipes[1]);
-    const char *arguments[ARGUMENTS_MAX] = {binary,     "--prices", prices,    "--credentials",        credentials,
-                                            "--folder", machines,   "--start", "2016-03-01T00:00:00Z", "--ready-fd",
+    const char *arguments[ARGUMENTS_MAX] = {binary,
+                                            "--prices",
+                                            in_folder("prices"),
+                                            "--credentials",
+                                            in_folder("credentials"),
+                                            "--folder",
+                                            in_folder("machines"),
+                                            "--start",
+                                            "2016-03-01T00:00:00Z",
+                                            "--ready-fd",
                                             number};
     for (size_t i = 11; *extra != NULL; i++) {
         assert_true(i < ARGUMENTS_MAX - 1);
@@ -148,18 +120,15 @@ static void take_body(void *context, const struct http_answer *answer) {
     }
 }
 
-/* The header by which spotmarket knows its owner. */
+/* Reads the header by which spotmarket recognizes its owner. */
 static void read_authorization(char header[128]) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/machines/authorization", folder);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
+    FILE *file = open_file("machines/authorization", "r");
     assert_non_null(fgets(header, 128, file));
     header[strcspn(header, "\n")] = '\0';
     fclose(file);
 }
 
-/* The body of a request to spotmarket itself, from malloc. */
+/* Sends a request to spotmarket itself. Returns the answer's body, from malloc. */
 static char *cloud_ask(const struct cloud *cloud, const char *method, const char *path, const char *body) {
     struct http *http = NULL;
     char url[128];
@@ -179,7 +148,7 @@ static char *cloud_ask(const struct cloud *cloud, const char *method, const char
     return answer;
 }
 
-/* Machines by how they ended, and by launch. */
+/* Counts of machines, by how they ended and by launch. */
 struct bill {
     int running, released, evicted;
     struct bill_of {
@@ -217,7 +186,7 @@ static struct bill cloud_bill_of(const struct cloud *cloud) {
     return bill;
 }
 
-/* ---- What the daemon would know ---- */
+/* ---- The daemon's view ---- */
 
 struct world {
     struct provider *provider;
@@ -276,16 +245,13 @@ static void on_list_end(void *context, bool whole) {
 }
 
 static void on_failed(void *context, const char *text, bool lasting) {
-    (void)lasting;
     struct world *world = context;
     assert_null(strstr(text, "secret"));
     world->failures++;
 }
 
-/* Machines that run `script`; NULL: the provider's own, which starts the program `node`. */
+/* Opens a world whose machines run `script`; NULL: the provider's own script, which starts the program `node`. */
 static struct world *world_open_with(const struct cloud *cloud, enum provider_call call, const char *script) {
-    static char binary[128];
-    snprintf(binary, sizeof binary, "%s/node", folder);
     static const char *const types[] = {"m3.large", NULL};
     struct world *world = calloc(1, sizeof *world);
     world->cloud = cloud->pid;
@@ -293,7 +259,7 @@ static struct world *world_open_with(const struct cloud *cloud, enum provider_ca
     const struct provider_options options = {.job = "test job",
                                              .user_data = script,
                                              .app = "sleep",
-                                             .binary = binary,
+                                             .binary = in_folder("node"),
                                              .controller = "tcp://127.0.0.1:1",
                                              .aws = {.region = "us-east-1", .endpoint = cloud->url},
                                              .call = call,
@@ -330,10 +296,10 @@ static void world_turn(struct world *world) {
     int wait_ms = provider_wait_ms(provider);
     (void)poll(&waiting, 1, wait_ms < 0 || wait_ms > 20 ? 20 : wait_ms);
     provider_step(provider);
-    assert_int_equal(waitpid(world->cloud, NULL, WNOHANG), 0); /* it serves */
+    assert_int_equal(waitpid(world->cloud, NULL, WNOHANG), 0); /* spotmarket still serves */
 }
 
-/* Lists until the condition holds after a listing. */
+/* Lists machines until the condition holds after a listing. */
 #define UNTIL(world, condition)                                                                                        \
     do {                                                                                                               \
         for (int round_ = 0;; round_++) {                                                                              \
@@ -406,8 +372,7 @@ static void world_give_back(struct world *world) {
 
 /* ---- Tests ---- */
 
-static void prices_are_the_recorded_ones(void **state) {
-    (void)state;
+TEST(prices_are_the_recorded_ones) {
     static const char *const extra[] = {"--page", "7", NULL};
     struct cloud cloud = cloud_start(extra);
     struct world *world = world_open(&cloud, PROVIDER_RUN_INSTANCES);
@@ -415,7 +380,7 @@ static void prices_are_the_recorded_ones(void **state) {
     while (world->prices_ends == 0) {
         world_turn(world);
     }
-    /* From the change before the beginning, which holds there, up to now. */
+    /* The points from the last change before the beginning until now. */
     assert_true(world->whole);
     assert_int_equal(world->point_count, 13);
     for (int i = 0; i < world->point_count; i++) {
@@ -430,8 +395,7 @@ static void prices_are_the_recorded_ones(void **state) {
     cloud_stop(&cloud);
 }
 
-static void machines_run_and_are_taken(void **state) {
-    (void)state;
+TEST(machines_run_and_are_taken) {
     static const char *const extra[] = {"--speed", "100", "--page", "2", NULL};
     struct cloud cloud = cloud_start(extra);
     struct world *world = world_open(&cloud, PROVIDER_RUN_INSTANCES);
@@ -449,7 +413,7 @@ static void machines_run_and_are_taken(void **state) {
     assert_false(outcome_of(world, "spot-4")->ours);
     free(cloud_ask(&cloud, "POST", "/faults", "{\"spec\":\"\"}"));
     UNTIL(world, count_state(world, MACHINE_RUNNING) == 5);
-    /* The price rises above the bid: the notice is seen first, then the end. */
+    /* The price rises above the bid: first the notice is seen, then the end. */
     UNTIL(world, count_state(world, MACHINE_RUNNING) == 5 && world->machines[0].noticed);
     UNTIL(world, count_state(world, MACHINE_GONE) == 3);
     world_give_back(world);
@@ -471,8 +435,7 @@ static void machines_run_and_are_taken(void **state) {
     cloud_stop(&cloud);
 }
 
-static void requests_wait_are_filled_and_withdrawn(void **state) {
-    (void)state;
+TEST(requests_wait_are_filled_and_withdrawn) {
     static const char *const extra[] = {NULL};
     struct cloud cloud = cloud_start(extra);
     struct world *world = world_open(&cloud, PROVIDER_REQUEST_SPOT);
@@ -488,18 +451,19 @@ static void requests_wait_are_filled_and_withdrawn(void **state) {
     UNTIL(world, outcome_of(world, "low")->state == LAUNCH_REFUSED);
     assert_string_equal(outcome_of(world, "low")->code, "canceled-before-fulfillment");
     world_close(world);
-    /* Another one, which knows nothing, finds what there is. */
+    /* Another provider, without any knowledge, finds the machines. */
     world = world_open(&cloud, PROVIDER_REQUEST_SPOT);
     world_list(world);
     assert_int_equal(count_state(world, MACHINE_RUNNING), 2);
     assert_string_equal(world->machines[0].token, "high");
     assert_int_equal(outcome_of(world, "high")->state, LAUNCH_FILLED);
-    /* The same attempt again is the same attempt. */
+    /* A repeated attempt launches nothing new. */
     (void)world_launch(world, launch_of(PROVIDER_SPOT, "c4.large", "high", 2, 30000));
     world_list(world);
     assert_int_equal(world->machine_count, 2);
     world->outcome_count = 0;
-    /* With other parameters it is refused, as it was carried out: what came of it is told. */
+    /* With other parameters the repeat is refused, because the launch was carried out. The outcome reports its
+     * machines. */
     const struct provider_outcome *mismatch =
         world_launch(world, launch_of(PROVIDER_SPOT, "c4.large", "high", 1, 30000));
     assert_int_equal(mismatch->state, LAUNCH_FILLED);
@@ -514,29 +478,23 @@ static void requests_wait_are_filled_and_withdrawn(void **state) {
     cloud_stop(&cloud);
 }
 
-/* The built-in script starts the node under the machine's id, and the machine ends with it: nothing idles. */
-static void nodes_are_started_and_end_their_machines(void **state) {
-    (void)state;
+/* The built-in script starts the node under the machine's id. The machine ends with the node, so that none idles. */
+TEST(nodes_are_started_and_end_their_machines) {
     static const char *const extra[] = {NULL};
-    char path[256], text[400] = {0}, expected[400];
-    write_file("node", "#!/bin/sh\necho \"$@\" >arguments\n");
-    snprintf(path, sizeof path, "%s/node", folder);
-    assert_int_equal(chmod(path, 0700), 0);
+    char path[256], expected[400];
+    write_text("node", "#!/bin/sh\necho \"$@\" >arguments\n");
+    assert_int_equal(chmod("node", 0700), 0);
     struct cloud cloud = cloud_start(extra);
     struct world *world = world_open_with(&cloud, PROVIDER_RUN_INSTANCES, NULL);
     assert_int_equal(world_launch(world, launch_of(PROVIDER_SPOT, "c4.large", "node", 1, 30000))->machines, 1);
     UNTIL(world, count_state(world, MACHINE_GONE) == 1);
     assert_false(world->machines[0].evicted);
-    snprintf(path, sizeof path, "%s/machines/%s/arguments", folder, world->machines[0].id);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    assert_true(fread(text, 1, sizeof text - 1, file) > 0);
-    fclose(file);
+    snprintf(path, sizeof path, "machines/%s/arguments", world->machines[0].id);
     snprintf(expected, sizeof expected,
              "--controller tcp://127.0.0.1:1 --tier transient --name %s --group us-east-1a/c4.large "
              "--listen 127.0.0.1 --poll-notice 5 --threads 2\n",
              world->machines[0].id);
-    assert_string_equal(text, expected);
+    assert_file(path, expected);
     assert_int_equal(cloud_bill_of(&cloud).released, 1);
     world_close(world);
     cloud_stop(&cloud);
@@ -566,8 +524,7 @@ static void make_template(const struct cloud *cloud) {
     ec2_close(ec2);
 }
 
-static void fleets_are_machines_too(void **state) {
-    (void)state;
+TEST(fleets_are_machines_too) {
     static const char *const extra[] = {"--speed", "100", NULL};
     struct cloud cloud = cloud_start(extra);
     make_template(&cloud);
@@ -585,8 +542,8 @@ static void fleets_are_machines_too(void **state) {
     cloud_stop(&cloud);
 }
 
-/* Launches by all calls under a list of faults; then what runs is what was told, no launch is doubled, all can be given
- * back. */
+/* Launches by all calls under a list of faults. Then the running machines are those reported, no launch was carried out
+ * twice, and all machines can be given back. */
 static void survive(const char *faults, const char *throttle) {
     const char *const extra[] = {"--faults", faults, throttle, NULL};
     static const enum provider_call calls[] = {PROVIDER_RUN_INSTANCES, PROVIDER_REQUEST_SPOT, PROVIDER_CREATE_FLEET};
@@ -607,7 +564,7 @@ static void survive(const char *faults, const char *throttle) {
             for (int again = 0; outcome_of(world, token) == NULL; again++) {
                 assert_true(again < 50);
                 int failures = world->failures;
-                provider_launch(world->provider, &launch); /* as the daemon does: the same attempt */
+                provider_launch(world->provider, &launch); /* repeats the attempt, as the daemon does */
                 while (outcome_of(world, token) == NULL && world->failures == failures) {
                     world_turn(world);
                 }
@@ -615,7 +572,7 @@ static void survive(const char *faults, const char *throttle) {
             wanted += outcome_of(world, token)->state == LAUNCH_REFUSED ? 0 : (int)n + 1;
         }
         if (c + 1 < sizeof calls / sizeof *calls) {
-            world_close(world); /* and another takes over */
+            world_close(world); /* another provider takes over */
         }
     }
     UNTIL(world, world->list_ends > 0 && count_state(world, MACHINE_RUNNING) >= wanted);
@@ -637,8 +594,7 @@ static void survive(const char *faults, const char *throttle) {
     cloud_stop(&cloud);
 }
 
-static void each_fault_is_survived(void **state) {
-    (void)state;
+TEST(each_fault_is_survived) {
     static const char *const faults[] = {"slow=0.3:0.3", "broken=0.3",  "503=0.3",     "throttle=0.2", "html=0.3",
                                          "clock=7200",   "clock=-3600", "expired=0.2", "lost=0.5"};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
@@ -646,20 +602,10 @@ static void each_fault_is_survived(void **state) {
     }
 }
 
-static void all_faults_together_are_survived(void **state) {
-    (void)state;
+TEST(all_faults_together_are_survived) {
     survive("slow=0.2:0.1,broken=0.1,503=0.1,throttle=0.05,html=0.1,clock=3600,expired=0.1,lost=0.4", "--throttle");
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prices_are_the_recorded_ones),
-        cmocka_unit_test(machines_run_and_are_taken),
-        cmocka_unit_test(requests_wait_are_filled_and_withdrawn),
-        cmocka_unit_test(nodes_are_started_and_end_their_machines),
-        cmocka_unit_test(fleets_are_machines_too),
-        cmocka_unit_test(each_fault_is_survived),
-        cmocka_unit_test(all_faults_together_are_survived),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(set_up, files_close);
 }

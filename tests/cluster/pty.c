@@ -1,23 +1,15 @@
 /* See pty.h. */
 #include "tests/cluster/pty.h"
+#include "tests/test.h"
 
 #include "agileml/base/clock.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pty.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { POLL_MS = 50 };
 
@@ -58,7 +50,7 @@ static void put_character(struct pty *pty, const char *character) {
     strcpy(screen->cells[screen->row][screen->column++], character);
 }
 
-/* Carries out ESC [ ..., as far as proteus uses it; another one fails the test. */
+/* Executes ESC [ ..., as far as proteus uses it. Any other sequence fails the test. */
 static void obey(struct pty *pty, const char *sequence) {
     struct pty_screen *screen = screen_of(pty);
     if (strcmp(sequence, "[K") == 0) {
@@ -166,7 +158,7 @@ static bool read_some(struct pty *pty) {
     for (ssize_t b = 0; b < size; b++) {
         take_byte(pty, bytes[b]);
     }
-    return size > 0 || (size < 0 && errno == EINTR); /* EIO: nobody has the terminal open any more */
+    return size > 0 || (size < 0 && errno == EINTR); /* EIO: no process has the terminal open any more */
 }
 
 bool pty_wait_for(struct pty *pty, const char *text) {

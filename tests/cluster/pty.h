@@ -1,5 +1,5 @@
-/* For tests of what people see: a program in a pseudo terminal, and a screen that understands as much of a terminal's
- * language as proteus speaks. Failures are cmocka's. */
+/* For tests of what people see: a program in a pseudo terminal, and a screen that executes those escape sequences that
+ * proteus uses. Failures are cmocka's. */
 #ifndef TESTS_CLUSTER_PTY_H
 #define TESTS_CLUSTER_PTY_H
 
@@ -9,8 +9,8 @@
 enum {
     PTY_ROWS_MAX = 60,
     PTY_COLUMNS_MAX = 200,
-    PTY_CELL = 5,            /* bytes of a character, its end included */
-    PTY_WAIT_MS = 60 * 1000, /* for what a test expects */
+    PTY_CELL = 5,            /* bytes of a character, with its final 0 */
+    PTY_WAIT_MS = 60 * 1000, /* limit on waiting for what a test expects */
 };
 
 struct pty_screen {
@@ -22,24 +22,25 @@ struct pty {
     pid_t process;
     int master;
     int rows, columns;
-    struct pty_screen screens[2]; /* the usual one, the alternate one */
+    struct pty_screen screens[2]; /* the normal and the alternate screen */
     bool alternate;
-    bool hidden;       /* the cursor */
-    char sequence[32]; /* the beginning of an escape sequence, or of a character */
+    bool hidden;       /* whether the cursor is hidden */
+    char sequence[32]; /* the beginning of an escape sequence or a character */
     unsigned used;
 };
 
-/* Starts the program in a terminal of this size; `arguments` end with NULL. */
+/* Starts the program in a terminal of this size. `arguments` end with NULL. */
 void pty_open(struct pty *pty, int rows, int columns, const char *const *arguments);
-/* Reads what the program writes until the screen has `text`, or the program has ended. Returns whether it has. */
+/* Reads the program's output until the screen has `text` or the program has ended. Returns whether the screen has
+ * it. */
 bool pty_wait_for(struct pty *pty, const char *text);
-/* Returns whether the screen has `text` in one of its rows, now. */
+/* Returns whether a row of the screen has `text` now. */
 bool pty_shows(const struct pty *pty, const char *text);
-/* Writes the row, from 0, without the spaces at its end. */
+/* Copies the row, counted from 0, without the spaces at its end. */
 void pty_row(const struct pty *pty, int row, char text[PTY_COLUMNS_MAX * PTY_CELL]);
 void pty_type(struct pty *pty, const char *keys);
 void pty_resize(struct pty *pty, int rows, int columns);
-/* Reads until the program has ended and returns its exit status, 128 + the signal's number. */
+/* Reads until the program has ended. Returns its exit status, or 128 + the signal's number. */
 int pty_close(struct pty *pty);
 
 #endif

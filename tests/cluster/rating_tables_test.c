@@ -1,29 +1,23 @@
-/* Tests of mf on tables of ratings as people have them, with real jobs on one and four nodes: columns by the names of a
- * header or by --columns, ids that are texts, dates, MatrixMarket; and of mf --predict, which answers each line. What
- * is wanted of a table is what the same ratings give as plain lines. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+/* Tests of mf on tables of ratings as people have them, with real jobs on one and four nodes: columns by a header's
+ * names or by --columns, ids that are texts, dates, MatrixMarket. Also mf --predict, which answers each line. A table
+ * must give the same as its ratings in plain lines. */
 
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum { USERS = 40, ITEMS = 30, COUNT = 600 };
 
 static const char CASES[] = "\"$PROTEUS_SOURCE\"/../shared/cases/files";
 
-/* Trains on `make`'s file "table" on one node: the predictions of all pairs are those after training on "ratings". */
+/* Trains on the file "table" that `make` writes, on one node. All predictions must be those after training on
+ * "ratings". */
 static void assert_like_plain(const char *make, const char *options) {
     run_well("%s; $run -- mf --data table %s --iterations 5 --model-out model >said", make, options);
     assert_true(summary("items_processed") == 5.0 * COUNT);
     run_well("$bin/mf --predict model --data pairs >got && cmp got expected");
 }
 
-static void test_columns_of_a_header(void **state) {
-    (void)state;
+TEST(columns_of_a_header) {
     static const char *const tables[] = {
         "awk -F, 'BEGIN { print \",userId,movieId,rating\" } { print NR - 1 \",\" $0 }' ratings >table",
         "awk -F, 'BEGIN { print \"timestamp,user_id,item_id,rating\" } { print 964980000 + 37 * NR \",\" $0 }' ratings "
@@ -45,8 +39,7 @@ static void test_columns_of_a_header(void **state) {
     }
 }
 
-static void test_columns_by_the_option(void **state) {
-    (void)state;
+TEST(columns_by_the_option) {
     assert_like_plain("awk -F, '{ print $3 \",\" $1 \",x,\" $2 }' ratings >table", "--columns user=2,item=4,rating=1");
     assert_like_plain("awk -F, 'BEGIN { print \"a,b,rating,c\" } { print $1 \",\" $2 \",0,\" $3 }' ratings >table",
                       "--columns user=a,item=b,rating=c");
@@ -56,9 +49,8 @@ static void test_columns_by_the_option(void **state) {
         "cut -d, -f1,2 ratings | cmp - got");
 }
 
-/* Of several files each has its own columns. On four nodes each is read by another node. */
-static void test_files_with_different_headers(void **state) {
-    (void)state;
+/* Each file has its own columns. On four nodes each file is read by another node. */
+TEST(files_with_different_headers) {
     const char *const clusters[] = {"", "--reliable 4"};
     run_well(
         "split -n l/4 -d ratings part; mv part00 a; (echo rating,item,user; awk -F, '{ print $3 \",\" $2 \",\" $1 }' "
@@ -79,8 +71,7 @@ static void test_files_with_different_headers(void **state) {
     }
 }
 
-static void test_ids_that_are_texts(void **state) {
-    (void)state;
+TEST(ids_that_are_texts) {
     const char *const clusters[] = {"", "--reliable 4", "--reliable 2 --transient 2 --threads 2"};
     run_well("awk -F, 'BEGIN { print \"reviewerID,asin,overall\" } { printf \"A%%05dZ,\\\"The \\\"\\\"%%d\\\"\\\", "
              "part %%d\\\",%%s\\n\", "
@@ -95,7 +86,7 @@ static void test_ids_that_are_texts(void **state) {
         run_well("awk '$1 == \"ratings\" { exit !($4 < 0.75) }' said");
         run_well("grep -a -q 'The \"7\", part 7' model && grep -a -q A00007Z model");
     }
-    /* The same text has the same key in any file. */
+    /* The same text has the same key in each file. */
     run_well("tail -n +2 table | cut -d, -f1-3 >pairs.csv; $bin/mf --predict model --data "
              "pairs.csv >again; cmp "
              "again lines");
@@ -107,9 +98,8 @@ static void test_ids_that_are_texts(void **state) {
              "--out lines; ! grep -q -v 'unknown user and item' lines");
 }
 
-/* A text in quotes is an id, also one that would be a missing value without them: in the model, and in predictions. */
-static void test_ids_that_look_missing(void **state) {
-    (void)state;
+/* A quoted text is an id, in the model and in predictions, also if it would be a missing value without quotes. */
+TEST(ids_that_look_missing) {
     run_well(
         "awk -F, 'BEGIN { print \"user,item,rating\" } { print ($1 == 7 ? \"\\\"NA\\\"\" : \"u\" $1) \",\" $2 \",\" $3 "
         "}' ratings >table; $run -- mf --data table --iterations 2 --model-out model && $bin/mf --predict model "
@@ -117,9 +107,8 @@ static void test_ids_that_look_missing(void **state) {
         "lines | cmp - users && grep -q '\"NA\"' lines");
 }
 
-/* Entries whose rating is missing are entries. */
-static void test_missing_ratings_of_a_matrix(void **state) {
-    (void)state;
+/* Entries without a rating are still entries. */
+TEST(missing_ratings_of_a_matrix) {
     run_well(
         "(echo '%%%%MatrixMarket matrix coordinate real general'; echo 40 30 $(wc -l <ratings); tr , ' ' <ratings | "
         "sed '5s/ [^ ]*$/ nan/') >matrix; $run -- mf --data matrix --missing-ratings skip --iterations 2");
@@ -127,8 +116,7 @@ static void test_missing_ratings_of_a_matrix(void **state) {
     run_refused("$run -- mf --data matrix --iterations 2", "matrix:7: ");
 }
 
-static void test_every_line_has_its_prediction(void **state) {
-    (void)state;
+TEST(every_line_has_its_prediction) {
     run_well("$run -- mf --data ratings --iterations 5 --model-out model");
     run_well("printf '1,1\\n1,777\\nbob,1\\nbob,ann\\n1.0,1\\n' >new; $bin/mf --predict model --data new >lines; cut "
              "-f1,2,4 lines >got; "
@@ -148,8 +136,7 @@ static void test_every_line_has_its_prediction(void **state) {
              "--data new >lines; test $(wc -l <lines) = 2");
 }
 
-static void test_what_is_refused(void **state) {
-    (void)state;
+TEST(what_is_refused) {
     run_refused("printf 'user,rating,time\\n1,2,3\\n' >bad; $run -- mf --data bad",
                 "bad:1: the header names no item: it has \"user\"");
     run_refused("(echo user,item,rating; cat ratings; echo 1,2,NA) >bad; $run --reliable 4 -- mf --data bad",
@@ -166,9 +153,8 @@ static void test_what_is_refused(void **state) {
     run_refused("printf '5 |user 28 |item 4\\n' >bad; $run -- mf --data bad", "bad:1: Vowpal Wabbit");
 }
 
-/* What people have sent: where the folder is missing nothing is tested. */
-static void test_the_cases(void **state) {
-    (void)state;
+/* Files that people have sent. Skipped without the folder. */
+TEST(the_cases) {
     static const char *const files[] = {"H1.csv", "H3.csv", "H4.csv", "N1.csv", "N3.csv"};
     if (run("test -d %s", CASES) != 0) {
         print_message("no %s\n", CASES);
@@ -183,8 +169,7 @@ static void test_the_cases(void **state) {
 }
 
 static int open_all(void **state) {
-    (void)state;
-    if (shell_open("rating_tables_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     FILE *ratings = open_file("ratings", "w");
@@ -204,16 +189,5 @@ static int open_all(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns_of_a_header),
-        cmocka_unit_test(test_columns_by_the_option),
-        cmocka_unit_test(test_files_with_different_headers),
-        cmocka_unit_test(test_ids_that_are_texts),
-        cmocka_unit_test(test_ids_that_look_missing),
-        cmocka_unit_test(test_missing_ratings_of_a_matrix),
-        cmocka_unit_test(test_every_line_has_its_prediction),
-        cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_the_cases),
-    };
-    return cmocka_run_group_tests(tests, open_all, shell_close);
+    return tests_run(open_all, files_close);
 }

@@ -1,6 +1,5 @@
-/* ring: adds whole numbers to tables that every node has as a whole, so that a job can exchange by a ring (--exchange
- * ring), and checks at its end that each item was counted once in each clock. For bench/ring too. A test's app, no
- * example. */
+/* ring: adds whole numbers to replicated tables, so that a job can exchange by a ring (--exchange ring). At its end it
+ * checks that each item was counted once in each clock. Also for bench/ring. An app for tests, not an example. */
 #include "agileml.h"
 
 #include <inttypes.h>
@@ -13,13 +12,13 @@ enum { COUNT_WIDTH = 4, REAL_ROWS = 64, DONE_PARTS = 4 };
 
 struct ring {
     int64_t items, slow_us;
-    int64_t rows;  /* of the first table */
-    bool all;      /* each call flushes all of them */
-    int64_t *sums; /* rows x COUNT_WIDTH: what is expected in them, less what was found */
-    double real;   /* the sum of all rows of floats */
+    int64_t rows;  /* rows of the first table */
+    bool all;      /* each call changes all rows */
+    int64_t *sums; /* rows x COUNT_WIDTH: expected sums less those found */
+    double real;   /* sum of all rows of floats */
 };
 
-/* The rows to which an item adds, and what. */
+/* Returns the first (`which` 0) or second (1) row to which an item adds. */
 static uint64_t row_of(const struct ring *ring, uint32_t item, unsigned which) {
     return (item * (which == 0 ? UINT64_C(1) : UINT64_C(7))) % (uint64_t)ring->rows;
 }
@@ -47,7 +46,7 @@ static int ring_read(aml_worker *worker, void *context) {
     return kept < 0 ? kept : 0;
 }
 
-/* Declares the rows done, a part after each part of the pause. */
+/* Declares the rows done in parts, from the last to the first, each after a share of the pause. */
 static int declare_done(aml_worker *worker, const struct ring *ring) {
     const int64_t pause_ns = ring->slow_us * 1000 / DONE_PARTS;
     const struct timespec pause = {.tv_sec = pause_ns / 1000000000, .tv_nsec = pause_ns % 1000000000};

@@ -1,9 +1,9 @@
-/* Tests of the proteus program with real processes: jobs that go well, bad usage, everything that may end a job early,
- * and everything that may happen to its nodes and its controller while it goes on. What must go on is run with the sum
- * app, which checks at its end that every item was counted once in each iteration. Such jobs have no end of their own:
- * a test waits until the report says that what it wants has happened, and stops the job then. After each test no
- * process of the job may be left; they are known by a tag in their environment. Limits on time are there to end a hang,
- * and assert nothing else. PROTEUS_CYCLES=200 starts and stops as many clusters in the last test. */
+/* Tests of the proteus program with real processes: successful jobs, wrong usage, everything that may end a job early,
+ * and everything that may happen to its nodes and controller meanwhile. Jobs that must go on run the sum app, which
+ * checks at its end that every item was counted once in each iteration. Such a job runs until the test stops it, after
+ * the report shows what the test wants. After each test no process of the job may be left; a tag in the environment
+ * identifies them. Time limits only end a hang. PROTEUS_CYCLES=200 sets how many clusters the last test starts and
+ * stops. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -14,82 +14,37 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agileml/base/clock.h"
 #include "agileml/base/sanitizers.h"
+#include "tests/files.h"
+#include "tests/test.h"
 #include "tests/unit/http_server.h"
 
 enum {
-    HANG_MS = 90 * 1000, /* a wait of this long is a failure */
+    HANG_MS = 90 * 1000, /* a longer wait is a failure */
     POLL_MS = 10,
-    PATHS_MAX = 32,
-    OUTPUT_MAX = 1 << 24,
     CYCLES_DEFAULT = 5, /* or $PROTEUS_CYCLES */
     ARGUMENTS_MAX = 64,
     ENDPOINT_MAX = 128,
     WORDS_MAX = 1024,
 };
 
-static char folder[] = "/tmp/run_test.XXXXXX";
 static char tag[64];
 
 /* ---- Files ---- */
 
-/* The path of one of the test's files; stays valid. */
-static const char *in_folder(const char *name) {
-    static char paths[PATHS_MAX][PATH_MAX];
-    char path[PATH_MAX];
-    int p = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    while (paths[p][0] != '\0' && strcmp(paths[p], path) != 0) {
-        assert_true(++p < PATHS_MAX);
-    }
-    return strcpy(paths[p], path);
-}
-
-static void write_file(const char *name, const char *text) {
-    FILE *file = fopen(in_folder(name), "we");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-/* What is there, a string; "" when there is no such file. */
-static char *read_file(const char *path) {
-    char *text = calloc(1, OUTPUT_MAX);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    assert_non_null(text);
-    size_t used = 0;
-    ssize_t size;
-    while (fd >= 0 && used < OUTPUT_MAX - 1 && (size = read(fd, text + used, OUTPUT_MAX - 1 - used)) > 0) {
-        used += (size_t)size;
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return text;
-}
-
-/* Ratings with structure: each is near the product of two hidden numbers. */
+/* Writes ratings near products of two hidden numbers. */
 static void write_ratings(void) {
-    FILE *file = fopen(in_folder("ratings"), "we");
+    FILE *file = open_file("ratings", "we");
     uint32_t state = 7;
-    assert_non_null(file);
     for (unsigned user = 1; user <= 120; user++) {
         for (unsigned item = 1; item <= 80; item++) {
             state = state * 1664525 + 1013904223;
@@ -121,7 +76,7 @@ static bool proc_contains(const char *pid, const char *name, const char *text) {
     return memmem(bytes, used, text, strlen(text)) != NULL;
 }
 
-/* A process of our jobs whose command line contains `text`, or 0; *count: how many. */
+/* Returns a process of this test's jobs whose command line contains `text`, or 0; *count: their number. */
 static pid_t find_process(const char *text, unsigned *count) {
     pid_t found = 0;
     DIR *directory = opendir("/proc");
@@ -151,9 +106,9 @@ static void assert_nobody_left(void) {
     assert_int_equal(count, 0);
 }
 
-/* The launcher's private folders are in ours. */
+/* The launcher makes its private folders in the test's folder. */
 static void assert_no_folder_left(void) {
-    DIR *directory = opendir(folder);
+    DIR *directory = opendir(".");
     for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
         assert_null(strstr(entry->d_name, "proteus-"));
     }
@@ -162,16 +117,16 @@ static void assert_no_folder_left(void) {
 
 struct job {
     pid_t pid;
-    int status; /* exit status, or 128 + signal */
+    int status; /* exit status, or 128 + the signal's number */
     char *out, *err;
-    bool second; /* there is another beside it, whose files are "out" and "err" */
+    bool second; /* a second job beside the first, whose files are "out" and "err" */
 };
 
-/* Starts build/bin/NAME with arguments up to a NULL. */
+/* Starts build/bin/NAME with arguments up to NULL. */
 static struct job start_beside(const char *const *arguments, bool second) {
     char path[512];
     const char *bin = getenv("PROTEUS_BIN");
-    snprintf(path, sizeof path, "%s/%s", bin != NULL ? bin : "build/bin", arguments[0]);
+    snprintf(path, sizeof path, "%s/%s", bin, arguments[0]);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -192,8 +147,8 @@ static struct job start_list(const char *const *arguments) {
 
 static void gather(struct job *job, int status) {
     job->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    job->out = read_file(in_folder(job->second ? "out2" : "out"));
-    job->err = read_file(in_folder(job->second ? "err2" : "err"));
+    job->out = read_text(in_folder(job->second ? "out2" : "out"));
+    job->err = read_text(in_folder(job->second ? "err2" : "err"));
 }
 
 static void finish(struct job *job) {
@@ -208,7 +163,7 @@ static void finish(struct job *job) {
     if (ended == 0) {
         kill(job->pid, SIGKILL);
         waitpid(job->pid, &status, 0);
-        fail_msg("a job hangs; so far: %s", read_file(in_folder("err")));
+        fail_msg("a job hangs; so far: %s", read_text("err"));
     }
     gather(job, status);
 }
@@ -227,7 +182,7 @@ static struct job run_list(const char *const *arguments) {
     return job;
 }
 
-/* It failed with one line that contains `expected`. */
+/* Checks that the job failed with one line, which contains `expected`. */
 static void assert_failed(struct job *job, int status, const char *expected) {
     const char *newline = strchr(job->err, '\n');
     if (job->status != status || newline == NULL || newline[1] != '\0' || strstr(job->err, expected) == NULL) {
@@ -245,11 +200,11 @@ static void assert_done(struct job *job) {
     assert_nobody_left();
 }
 
-/* ---- Jobs that would go on for hours ---- */
+/* ---- Jobs that run until they fail ---- */
 
-/* The last line of a failed job's report is a summary that says `expected`. */
+/* Checks that the last line of a failed job's report is a summary with `expected`. */
 static void assert_failed_summary(const char *expected) {
-    char *report = read_file(in_folder("report"));
+    char *report = read_text("report");
     size_t size = strlen(report);
     assert_true(size > 0 && report[size - 1] == '\n');
     report[size - 1] = '\0';
@@ -272,14 +227,14 @@ static void assert_failed_summary(const char *expected) {
 /* Waits until a job's report has a line with `text`. */
 static void wait_for_report(struct job *job, const char *text) {
     for (int waited = 0; waited < HANG_MS; waited += POLL_MS) {
-        char *report = read_file(in_folder("report"));
+        char *report = read_text("report");
         bool found = strstr(report, text) != NULL;
         free(report);
         if (found) {
             return;
         }
         if (waitpid(job->pid, NULL, WNOHANG) != 0) {
-            fail_msg("the job ended early: %s", read_file(in_folder("err")));
+            fail_msg("the job ended early: %s", read_text("err"));
         }
         clock_pause_ms(POLL_MS);
     }
@@ -288,7 +243,7 @@ static void wait_for_report(struct job *job, const char *text) {
 }
 
 static struct job start_long_job(const char *stage, const char *failure_timeout) {
-    unlink(in_folder("report"));
+    unlink("report");
     struct job job = START("proteus", "run", "--reliable", "2", "--transient", "1", "--stage", stage,
                            "--failure-timeout", failure_timeout, "--report", in_folder("report"), "--", "mf", "--data",
                            in_folder("ratings"), "--iterations", "100000000");
@@ -297,11 +252,11 @@ static struct job start_long_job(const char *stage, const char *failure_timeout)
     return job;
 }
 
-/* ---- Jobs that nothing may end ---- */
+/* ---- Jobs that survive faults ---- */
 
-/* The report's last whole line of a type; NULL: there is none. */
+/* Returns the report's last complete line of a type; NULL: there is none. */
 static json_t *last_line(const char *type) {
-    char *report = read_file(in_folder("report"));
+    char *report = read_text("report");
     char *end = strrchr(report, '\n');
     json_t *found = NULL;
     while (end != NULL && found == NULL) {
@@ -324,7 +279,7 @@ static json_int_t last_number(const char *type, const char *key) {
     return value;
 }
 
-/* Adds words, separated by spaces. */
+/* Adds the words of a text, which spaces separate, to the list. */
 static void add_words(const char **list, size_t *count, char *words) {
     char *rest = NULL;
     for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
@@ -333,12 +288,12 @@ static void add_words(const char **list, size_t *count, char *words) {
     }
 }
 
-/* The path of an app of the tests; it stands until the next call. */
+/* Returns the path of a test app, valid until the next call. */
 static const char *test_app(const char *name) {
     static char path[PATH_MAX];
     const char *bin = getenv("PROTEUS_BIN");
     char relative[PATH_MAX];
-    snprintf(relative, sizeof relative, "%s/../tests/%s", bin != NULL ? bin : "build/bin", name);
+    snprintf(relative, sizeof relative, "%s/../tests/%s", bin, name);
     assert_non_null(realpath(relative, path));
     return path;
 }
@@ -347,15 +302,15 @@ static const char *sum_app(void) {
     return test_app("sum_app");
 }
 
-/* Runs an app without an end of its own: `options` are proteus run's, `app_options` the app's. */
+/* Starts an app that runs until it is stopped. `options` are for proteus run, `app_options` for the app. */
 static struct job start_app(const char *app, const char *options, const char *events, const char *app_options) {
     char words[WORDS_MAX];
     char app_words[WORDS_MAX + 2 * PATH_MAX];
     const char *list[ARGUMENTS_MAX] = {"proteus", "run", "--report", in_folder("report"), "--events"};
     size_t count = 5;
-    write_file("events", events);
-    unlink(in_folder("report"));
-    unlink(in_folder("out"));
+    write_text("events", events);
+    unlink("report");
+    unlink("out");
     list[count++] = in_folder("events");
     snprintf(words, sizeof words, "%s", options);
     add_words(list, &count, words);
@@ -370,20 +325,19 @@ static struct job start_sums(const char *options, const char *events, const char
     return start_app(sum_app(), options, events, words);
 }
 
-/* Waits until `reached` says so. */
+/* Waits until `reached` returns true. */
 static void wait_until(struct job *job, bool (*reached)(void *context), void *context, const char *what) {
     for (int waited = 0; waited < HANG_MS; waited += POLL_MS) {
         if (reached(context)) {
             return;
         }
         if (waitpid(job->pid, NULL, WNOHANG) != 0) {
-            fail_msg("before %s the job ended: %s", what, read_file(in_folder("err")));
+            fail_msg("before %s the job ended: %s", what, read_text("err"));
         }
         clock_pause_ms(POLL_MS);
     }
     kill(job->pid, SIGKILL);
-    fail_msg("the job doesn't get to %s; so far:\n%s%s", what, read_file(in_folder("out")),
-             read_file(in_folder("err")));
+    fail_msg("the job doesn't get to %s; so far:\n%s%s", what, read_text("out"), read_text("err"));
 }
 
 struct cluster {
@@ -399,7 +353,7 @@ static bool cluster_reached(void *context) {
     return reached;
 }
 
-/* Waits for an iteration on so many nodes. */
+/* Waits for an iteration on these numbers of nodes. */
 static void wait_for_cluster(struct job *job, json_int_t reliable, json_int_t transient) {
     struct cluster cluster = {reliable, transient};
     char what[64];
@@ -415,20 +369,20 @@ static void wait_for_iteration(struct job *job, json_int_t iteration) {
     wait_until(job, iteration_reached, &iteration, "an iteration");
 }
 
-/* And some more. */
+/* Waits for `more` further iterations. */
 static void wait_for_iterations(struct job *job, json_int_t more) {
     wait_for_iteration(job, last_number("iteration", "iteration") + more);
 }
 
 static bool endpoint_said(void *context) {
-    char *out = read_file(in_folder("out"));
+    char *out = read_text("out");
     const char *line = strstr(out, "controller at ");
     bool said = line != NULL && strchr(line, '\n') != NULL && sscanf(line, "controller at %127s", (char *)context) == 1;
     free(out);
     return said;
 }
 
-/* Runs a proteus command about the job, beside it. */
+/* Runs a proteus command about the running job. */
 #define ASK(job, ...) ask_list(job, (const char *const[]){__VA_ARGS__, NULL})
 
 static struct job ask_list(struct job *job, const char *const *words) {
@@ -449,7 +403,7 @@ static void assert_asked(struct job *asked) {
     }
 }
 
-/* The job ends well, with sums that are right. */
+/* Stops the job, which must end well with right sums. */
 static void stop_sums(struct job *job) {
     struct job stop = ASK(job, "stop");
     assert_asked(&stop);
@@ -481,7 +435,6 @@ static void check_iteration(const json_t *line, json_int_t number, double *objec
 }
 
 static void test_trains(void **state) {
-    (void)state;
     struct job job = RUN("proteus", "run", "--reliable", "2", "--threads", "1", "--report", in_folder("report"), "--",
                          "mf", "--data", in_folder("ratings"), "--iterations", "5");
     assert_done(&job);
@@ -489,7 +442,7 @@ static void test_trains(void **state) {
     assert_no_folder_left();
     discard(&job);
 
-    char *report = read_file(in_folder("report"));
+    char *report = read_text("report");
     char *rest = NULL;
     double objective = 1e9;
     json_int_t iterations = 0;
@@ -499,7 +452,7 @@ static void test_trains(void **state) {
         assert_non_null(line);
         const char *type = json_string_value(json_object_get(line, "type"));
         assert_non_null(type);
-        assert_false(summary); /* it is the last line */
+        assert_false(summary); /* the summary must be the last line */
         if (strcmp(type, "iteration") == 0) {
             check_iteration(line, ++iterations, &objective);
         } else if (strcmp(type, "summary") == 0) {
@@ -517,8 +470,7 @@ static void test_trains(void **state) {
 }
 
 static void test_quiet_traditional_with_key(void **state) {
-    (void)state;
-    unlink(in_folder("key"));
+    unlink("key");
     struct job job = RUN("proteus", "keygen", in_folder("key"));
     assert_done(&job);
     discard(&job);
@@ -530,12 +482,11 @@ static void test_quiet_traditional_with_key(void **state) {
 }
 
 static void test_refused_usage(void **state) {
-    (void)state;
     const char *ratings = in_folder("ratings");
-    write_file("events", "iteration 1 kill node-1\niteration 2 kill node-3\n");
-    write_file("joins", "iteration 1 kill node-1\niteration 2 join transient 1\n");
-    write_file("open_key", "agileml-key 1\n");
-    chmod(in_folder("open_key"), 0644);
+    write_text("events", "iteration 1 kill node-1\niteration 2 kill node-3\n");
+    write_text("joins", "iteration 1 kill node-1\niteration 2 join transient 1\n");
+    write_text("open_key", "agileml-key 1\n");
+    chmod("open_key", 0644);
     const struct {
         const char *arguments[16];
         const char *expected;
@@ -554,7 +505,7 @@ static void test_refused_usage(void **state) {
          "--failure-timeout: expected a number from 0.5 to 86400"},
         {{"proteus", "run", "--resume", "/nonexistent/checkpoints", "--", "mf", "--data", ratings},
          "--resume /nonexistent/checkpoints: No such file"},
-        {{"proteus", "run", "--resume", folder, "--", "mf", "--data", ratings}, "checkpoint"},
+        {{"proteus", "run", "--resume", in_folder(""), "--", "mf", "--data", ratings}, "checkpoint"},
         {{"proteus", "run", "--checkpoint", "/nonexistent/checkpoints", "--", "mf", "--data", ratings},
          "--checkpoint /nonexistent/checkpoints: No such file"},
         {{"proteus", "run", "--", "no-such-app"}, "no such program"},
@@ -602,34 +553,31 @@ static void test_refused_usage(void **state) {
     }
 }
 
-/* Until a job has begun its report's file keeps what it holds. */
+/* The report's file keeps its content until a job has begun. */
 static void test_old_report(void **state) {
-    (void)state;
-    write_file("old", "an old report\n");
+    write_text("old", "an old report\n");
     struct job job = RUN("proteus", "run", "--report", in_folder("old"), "--", "mf", "--dat", in_folder("ratings"));
     assert_failed(&job, 2, "did you mean '--data'?");
-    char *report = read_file(in_folder("old"));
+    char *report = read_text("old");
     assert_string_equal(report, "an old report\n");
     free(report);
     job = RUN("proteus", "run", "--report", in_folder("old"), "--", "mf", "--data", in_folder("ratings"),
-              "--iterations", "1", "--"); /* the launcher's own options still come through */
+              "--iterations", "1", "--"); /* the launcher's own options still take effect */
     assert_done(&job);
     discard(&job);
-    report = read_file(in_folder("old"));
+    report = read_text("old");
     assert_null(strstr(report, "an old report"));
     assert_non_null(strstr(report, "\"type\":\"summary\""));
     free(report);
 }
 
 static void test_bad_line_of_data(void **state) {
-    (void)state;
-    write_file("bad", "1 1 4\n1 2 3\n2 1 five\n");
+    write_text("bad", "1 1 4\n1 2 3\n2 1 five\n");
     struct job job = RUN("proteus", "run", "--reliable", "2", "--", "mf", "--data", in_folder("bad"));
     assert_failed(&job, 2, "bad:3: ");
 }
 
 static void test_port_in_use(void **state) {
-    (void)state;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     char endpoint[64];
@@ -644,16 +592,15 @@ static void test_port_in_use(void **state) {
 }
 
 static void test_full_disk(void **state) {
-    (void)state;
     struct job job =
         RUN("proteus", "run", "--report", "/dev/full", "--", "mf", "--data", in_folder("ratings"), "--iterations", "2");
     assert_failed(&job, 1, "/dev/full: the report is incomplete: No space left on device");
 }
 
-/* The controller's endpoint, once it has said it. */
+/* Reads the controller's endpoint once the controller has printed it. */
 static void read_endpoint(char endpoint[128]) {
     for (int waited = 0; waited < HANG_MS; waited += POLL_MS) {
-        char *out = read_file(in_folder("out"));
+        char *out = read_text("out");
         bool found = sscanf(out, "listening on %127s", endpoint) == 1 && strchr(out, '\n') != NULL;
         free(out);
         if (found) {
@@ -665,7 +612,7 @@ static void read_endpoint(char endpoint[128]) {
 }
 
 static struct job start_controller(const char *key, char endpoint[128]) {
-    unlink(in_folder("out"));
+    unlink("out");
     struct job job = key != NULL ? START("proteus", "controller", "--listen", "tcp://127.0.0.1:0", "--key", key)
                                  : START("proteus", "controller", "--listen", "tcp://127.0.0.1:0");
     read_endpoint(endpoint);
@@ -673,7 +620,6 @@ static struct job start_controller(const char *key, char endpoint[128]) {
 }
 
 static void test_job_by_hand(void **state) {
-    (void)state;
     char endpoint[128];
     struct job controller = start_controller(NULL, endpoint);
     struct job node = RUN("mf", "--controller", endpoint, "--data", in_folder("ratings"), "--iterations", "3");
@@ -684,19 +630,18 @@ static void test_job_by_hand(void **state) {
     discard(&controller);
 }
 
-/* Longer than the part of the report that the controller keeps. */
+/* The report is longer than the part that the controller keeps. */
 static void test_long_job_by_hand(void **state) {
-    (void)state;
-    /* Of one clock: short clocks have no line each. */
+    /* An iteration is one clock, and each has a line in the report. */
     const unsigned iterations = getenv("PROTEUS_SANITIZED") != NULL ? 500 : 35000;
     char endpoint[128];
     char count[16];
     char total[32];
     snprintf(count, sizeof count, "%u", iterations);
     snprintf(total, sizeof total, "\"iterations\":%u,", iterations);
-    write_file("few", "1 1 4\n1 2 3\n2 1 5\n");
-    unlink(in_folder("out"));
-    unlink(in_folder("report"));
+    write_text("few", "1 1 4\n1 2 3\n2 1 5\n");
+    unlink("out");
+    unlink("report");
     struct job controller =
         START("proteus", "controller", "--listen", "tcp://127.0.0.1:0", "--report", in_folder("report"));
     read_endpoint(endpoint);
@@ -708,7 +653,7 @@ static void test_long_job_by_hand(void **state) {
     assert_done(&controller);
     discard(&controller);
     unsigned lines = 0;
-    char *report = read_file(in_folder("report"));
+    char *report = read_text("report");
     static const char iteration[] = "{\"type\":\"iteration\",";
     for (const char *at = strstr(report, iteration); at != NULL; at = strstr(at + 1, iteration)) {
         lines++;
@@ -719,7 +664,6 @@ static void test_long_job_by_hand(void **state) {
 }
 
 static void test_wrong_key(void **state) {
-    (void)state;
     char endpoint[128];
     const char *names[] = {"key-a", "key-b"};
     for (int k = 0; k < 2; k++) {
@@ -742,7 +686,6 @@ static void test_wrong_key(void **state) {
 }
 
 static void test_interrupt(void **state) {
-    (void)state;
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         struct job job = start_long_job("auto", "10");
@@ -752,9 +695,8 @@ static void test_interrupt(void **state) {
     }
 }
 
-/* Before there is a job: whatever phase it is in. */
+/* Interrupts a launcher in every phase before the job begins. */
 static void test_interrupt_at_start(void **state) {
-    (void)state;
     for (int naps = 0; naps < 6; naps++) {
         struct job job = START("proteus", "run", "--reliable", "3", "--", "mf", "--data", in_folder("ratings"),
                                "--iterations", "100000000");
@@ -764,7 +706,7 @@ static void test_interrupt_at_start(void **state) {
         kill(job.pid, SIGTERM);
         finish(&job);
         if (job.status == 128 + SIGTERM) {
-            assert_nobody_left(); /* it had not begun to handle signals */
+            assert_nobody_left(); /* the launcher did not handle signals yet */
             discard(&job);
         } else {
             assert_failed(&job, 1, "interrupted by SIGTERM");
@@ -773,26 +715,24 @@ static void test_interrupt_at_start(void **state) {
 }
 
 static void test_killed_node(void **state) {
-    (void)state;
     struct job job = start_long_job("traditional", "10");
     kill(the_process("--name=node-2"), SIGKILL);
     finish(&job);
     assert_failed(&job, 1, "node-2 was killed by signal 9");
     assert_failed_summary("node-2 was killed by signal 9");
-    char *report = read_file(in_folder("report"));
+    char *report = read_text("report");
     assert_non_null(strstr(report, "\"event\":\"failure\""));
     assert_non_null(strstr(report, "\"failures\":1"));
     free(report);
 }
 
-/* A node that is there but never joins. */
+/* A node runs but never joins. */
 static void test_missing_node(void **state) {
-    (void)state;
-    write_file("late", "#!/bin/sh\ncase \"$*\" in *--name=node-2*) sleep 1000;; esac\nexec \"$APP\" \"$@\"\n");
-    chmod(in_folder("late"), 0755);
+    write_text("late", "#!/bin/sh\ncase \"$*\" in *--name=node-2*) sleep 1000;; esac\nexec \"$APP\" \"$@\"\n");
+    chmod("late", 0755);
     char app[PATH_MAX];
     const char *bin = getenv("PROTEUS_BIN");
-    snprintf(app, sizeof app, "%s/mf", bin != NULL ? bin : "build/bin");
+    snprintf(app, sizeof app, "%s/mf", bin);
     setenv("APP", app, 1);
     struct job job = RUN("proteus", "run", "--reliable", "2", "--failure-timeout", "0.5", "--", in_folder("late"),
                          "--data", in_folder("ratings"));
@@ -801,9 +741,8 @@ static void test_missing_node(void **state) {
 }
 
 static void test_killed_controller(void **state) {
-    (void)state;
-    unlink(in_folder("report"));
-    write_file("events", "iteration 2 kill controller\n");
+    unlink("report");
+    write_text("events", "iteration 2 kill controller\n");
     struct job job = RUN("proteus", "run", "--events", in_folder("events"), "--report", in_folder("report"), "--", "mf",
                          "--data", in_folder("ratings"), "--iterations", "100000000");
     assert_failed(&job, 1, "the controller was killed by signal 9");
@@ -811,7 +750,6 @@ static void test_killed_controller(void **state) {
 }
 
 static void test_stopped_node(void **state) {
-    (void)state;
     struct job job = start_long_job("traditional", "1");
     kill(the_process("--name=node-3"), SIGSTOP);
     finish(&job);
@@ -819,7 +757,6 @@ static void test_stopped_node(void **state) {
 }
 
 static void test_stopped_controller(void **state) {
-    (void)state;
     struct job job = start_long_job("auto", "1");
     kill(the_process("--ready-fd"), SIGSTOP);
     kill(job.pid, SIGINT);
@@ -829,7 +766,6 @@ static void test_stopped_controller(void **state) {
 }
 
 static void test_killed_launcher(void **state) {
-    (void)state;
     struct job job = start_long_job("auto", "10");
     unsigned left = 1;
     kill(job.pid, SIGKILL);
@@ -837,15 +773,14 @@ static void test_killed_launcher(void **state) {
     assert_int_equal(job.status, 128 + SIGKILL);
     discard(&job);
     for (int waited = 0; waited < HANG_MS && left > 0; waited += POLL_MS) {
-        clock_pause_ms(POLL_MS); /* nobody is there to reap them but init */
+        clock_pause_ms(POLL_MS); /* only init reaps these processes */
         find_process("", &left);
     }
     assert_int_equal(left, 0);
 }
 
 static void test_events(void **state) {
-    (void)state;
-    write_file("events", "# pauses do no harm\niteration 2 pause node-1\nseconds 0.2 resume node-1\n"
+    write_text("events", "# pauses do no harm\niteration 2 pause node-1\nseconds 0.2 resume node-1\n"
                          "seconds 0.5 kill transient all\n");
     struct job job = RUN("proteus", "run", "--transient", "2", "--stage", "traditional", "--events",
                          in_folder("events"), "--", "mf", "--data", in_folder("ratings"), "--iterations", "100000000");
@@ -854,26 +789,25 @@ static void test_events(void **state) {
     assert_failed(&job, 1, "node-2 was killed by signal 9 (Killed), node-3 was killed by signal 9 (Killed)");
 }
 
-/* An app that ends without a word, and one that can't be run. */
+/* An app that ends silently, and an app that can't be run. */
 static void test_strange_apps(void **state) {
-    (void)state;
-    write_file("silent", "#!/bin/sh\nexit 0\n");
-    chmod(in_folder("silent"), 0755);
+    write_text("silent", "#!/bin/sh\nexit 0\n");
+    chmod("silent", 0755);
     struct job job = RUN("proteus", "run", "--", in_folder("silent"));
     assert_failed(&job, 1, "node-1 ended with exit status 0 and never joined the job: is '");
 
-    write_file("crashing", "#!/bin/sh\nkill -SEGV $$\n");
-    chmod(in_folder("crashing"), 0755);
+    write_text("crashing", "#!/bin/sh\nkill -SEGV $$\n");
+    chmod("crashing", 0755);
     job = RUN("proteus", "run", "--", in_folder("crashing"));
     assert_failed(&job, 1, "killed by signal 11");
 
-    write_file("garbage", "\x7f not a program");
-    chmod(in_folder("garbage"), 0755);
+    write_text("garbage", "\x7f not a program");
+    chmod("garbage", 0755);
     job = RUN("proteus", "run", "--", in_folder("garbage"));
     assert_failed(&job, 2, "garbage");
 
-    write_file("parent", "#!/bin/sh\ncase \"$*\" in *--check*) exit 0;; esac\nsleep 1000 &\nsleep 1000\n");
-    chmod(in_folder("parent"), 0755);
+    write_text("parent", "#!/bin/sh\ncase \"$*\" in *--check*) exit 0;; esac\nsleep 1000 &\nsleep 1000\n");
+    chmod("parent", 0755);
     job = START("proteus", "run", "--", in_folder("parent"));
     unsigned sleepers = 0;
     for (int waited = 0; waited < HANG_MS && sleepers < 2; waited += POLL_MS) {
@@ -890,7 +824,7 @@ static void test_strange_apps(void **state) {
 static const char *const STAGES[] = {"1", "2", "3"};
 enum { STAGE_COUNT = sizeof STAGES / sizeof *STAGES };
 
-/* Where nodes are lost in silence: seconds, as few as a loaded machine allows without taking the living for dead. */
+/* Failure timeout in seconds for silent losses: as short as possible without a false alarm on a loaded machine. */
 #if WITH_TSAN
 #define FAILURE_TIMEOUT "8"
 #elif WITH_ASAN
@@ -899,7 +833,7 @@ enum { STAGE_COUNT = sizeof STAGES / sizeof *STAGES };
 #define FAILURE_TIMEOUT "2"
 #endif
 
-/* Options of a job with 2 reliable and some transient nodes. */
+/* Returns the options of a job with 2 reliable and some transient nodes. */
 static const char *options_of(const char *stage, int transient, const char *failure_timeout) {
     static char text[128];
     snprintf(text, sizeof text, "--reliable 2 --transient %d --stage %s --failure-timeout %s", transient, stage,
@@ -908,7 +842,6 @@ static const char *options_of(const char *stage, int transient, const char *fail
 }
 
 static void test_join(void **state) {
-    (void)state;
     for (int s = 0; s < STAGE_COUNT; s++) {
         struct job job = start_sums(options_of(STAGES[s], 1, "20"),
                                     "iteration 3 join transient 2\niteration 6 join reliable 1\n", "");
@@ -921,11 +854,10 @@ static void test_join(void **state) {
 }
 
 static bool stage_is_1(void *context) {
-    (void)context;
     return last_number("iteration", "stage") == 1;
 }
 
-/* Starts transient nodes beside the job, which join it. */
+/* Starts transient nodes, which join the job. */
 static struct job join_sums(struct job *job, const char *count, const char *clocks) {
     return ASK(job, "join", "--count", count, "--", sum_app(), "--data", in_folder("ratings"), "--slow-us", "3000",
                "--iterations", "100000000", "--clocks-per-iteration", clocks);
@@ -941,7 +873,6 @@ static void leave_sums(struct job *join) {
 }
 
 static void test_stages_change(void **state) {
-    (void)state;
     struct job job = start_sums("--reliable 1 --transient 1 --threshold-2 2 --threshold-3 4 --failure-timeout 20", "",
                                 "--clocks-per-iteration 2");
     wait_for_iteration(&job, 3);
@@ -960,7 +891,6 @@ static void test_stages_change(void **state) {
 }
 
 static void test_evict_all(void **state) {
-    (void)state;
     for (int s = 0; s < STAGE_COUNT; s++) {
         struct job job =
             start_sums(options_of(STAGES[s], 3, "20"), "iteration 5 evict transient all notice 60s\n", "--staleness 1");
@@ -973,14 +903,13 @@ static void test_evict_all(void **state) {
     }
 }
 
-/* Sanitized programs are several times slower: every second case will do. */
+/* Returns the step over cases: sanitized programs are several times slower, so they run every second case. */
 static size_t part_of_cases(void) {
     return getenv("PROTEUS_SANITIZED") != NULL ? 2 : 1;
 }
 
-/* As when machines vanish: nobody tells the controller. */
+/* Nodes are lost without a report to the controller, as when machines vanish. */
 static void test_kill(void **state) {
-    (void)state;
     static const struct {
         const char *stage, *event;
         json_int_t reliable, transient;
@@ -1000,9 +929,8 @@ static void test_kill(void **state) {
     }
 }
 
-/* Varied items, samples and whole tables go through an eviction, a node that joins, and a loss without warning. */
+/* Varied items, samples and replicated tables survive an eviction, a node that joins, and a loss without notice. */
 static void test_varied_items_move(void **state) {
-    (void)state;
     static const struct {
         const char *stage, *options;
     } cases[] = {
@@ -1029,23 +957,21 @@ static void test_varied_items_move(void **state) {
     }
 }
 
-/* The launcher sees it end and tells the controller: nobody waits for the failure timeout. */
+/* The launcher sees the node's end and reports it: no wait for the failure timeout. */
 static void test_node_ends(void **state) {
-    (void)state;
     struct job job = start_sums(options_of("2", 2, "600"), "", "");
     wait_for_iteration(&job, 3);
     kill(the_process("--name=node-3"), SIGKILL);
     wait_for_cluster(&job, 2, 1);
     wait_for_iterations(&job, 3);
-    char *out = read_file(in_folder("out"));
+    char *out = read_text("out");
     assert_non_null(strstr(out, "node-3 was killed by signal 9 (Killed): the job goes on without it"));
     free(out);
     stop_sums(&job);
 }
 
-/* A warning to the node itself, which it passes on. */
+/* The node itself gets the notice and reports it to the controller. */
 static void test_node_is_warned(void **state) {
-    (void)state;
     struct job job = start_sums(options_of("2", 2, "20"), "", "");
     wait_for_iteration(&job, 3);
     kill(the_process("--name=node-4"), SIGTERM);
@@ -1056,7 +982,7 @@ static void test_node_is_warned(void **state) {
     assert_int_equal(last_number("summary", "evictions"), 1);
 }
 
-/* What a node's metadata service says; the server's threads read it. */
+/* What a node's metadata service answers. The server's threads read it. */
 struct cloud {
     atomic_bool action, rebalance;
     atomic_uint polls;
@@ -1089,7 +1015,7 @@ static void cloud_answer(void *context, const struct http_server_request *reques
 }
 
 static bool err_has(void *context) {
-    char *err = read_file(in_folder("err"));
+    char *err = read_text("err");
     bool has = strstr(err, context) != NULL;
     free(err);
     return has;
@@ -1099,16 +1025,16 @@ static bool cloud_is_polled(void *context) {
     return atomic_load(&((struct cloud *)context)->polls) > 2;
 }
 
-/* A job of 2 + 2 nodes where `node` is a machine of its own: its environment names a metadata service, which it polls
- * with `options`. */
+/* Starts a job of 2 + 2 nodes. In `node` the environment names a metadata service, which this node polls with
+ * `options`. */
 static struct job start_in_cloud(const struct http_server *server, const char *node, const char *options) {
     char script[WORDS_MAX + 2 * PATH_MAX];
     snprintf(script, sizeof script,
              "#!/bin/sh\ncase \" $* \" in *' --name=%s '*)\n  export AWS_EC2_METADATA_SERVICE_ENDPOINT=%s/i-1\n"
              "  set -- \"$@\" --poll-notice 0.05 %s;;\nesac\nexec '%s' \"$@\"\n",
              node, http_server_url(server), options, sum_app());
-    write_file("machine", script);
-    assert_int_equal(chmod(in_folder("machine"), 0700), 0);
+    write_text("machine", script);
+    assert_int_equal(chmod("machine", 0700), 0);
     char words[WORDS_MAX];
     snprintf(words, sizeof words, "--data %s", in_folder("ratings"));
     struct job job = start_app(in_folder("machine"), "--reliable 2 --transient 2 --stage 2", "", words);
@@ -1116,13 +1042,12 @@ static struct job start_in_cloud(const struct http_server *server, const char *n
     return job;
 }
 
-/* The machine's own metadata tell it that it goes: it tells the controller, and leaves in time. */
+/* The machine's metadata announce its end. The node reports that to the controller, and leaves in time. */
 static void test_the_cloud_takes_a_machine_away(void **state) {
     static const struct {
         const char *node;
         json_int_t reliable, transient;
     } cases[] = {{"node-4", 2, 1}, {"node-2", 1, 2}};
-    (void)state;
     for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct cloud cloud = {0};
         struct http_server *server = http_server_open(cloud_answer, &cloud);
@@ -1140,9 +1065,8 @@ static void test_the_cloud_takes_a_machine_away(void **state) {
     }
 }
 
-/* A recommendation is said, and followed only where that is asked for. */
+/* A rebalance recommendation is reported, but followed only if an option says so. */
 static void test_the_cloud_recommends_to_leave(void **state) {
-    (void)state;
     struct cloud cloud = {0};
     struct http_server *server = http_server_open(cloud_answer, &cloud);
     struct job job = start_in_cloud(server, "node-4", "");
@@ -1162,9 +1086,8 @@ static void test_the_cloud_recommends_to_leave(void **state) {
     http_server_close(server);
 }
 
-/* Declared dead, and awake again: it joins anew. */
+/* A node that was given up while it was stopped joins again. */
 static void test_node_sleeps(void **state) {
-    (void)state;
     for (int s = 0; s < STAGE_COUNT; s++) {
         struct job job = start_sums(options_of(STAGES[s], 2, FAILURE_TIMEOUT), "", "");
         wait_for_iteration(&job, 3);
@@ -1180,18 +1103,16 @@ static void test_node_sleeps(void **state) {
 }
 
 static void test_paused_by_events(void **state) {
-    (void)state;
     struct job job = start_sums(options_of("2", 3, FAILURE_TIMEOUT),
                                 "iteration 3 pause node-4 node-5\niteration 5 resume node-4\n", "");
     wait_for_cluster(&job, 2, 2);
     wait_for_iterations(&job, 3);
-    stop_sums(&job); /* with node-5 still stopped */
+    stop_sums(&job); /* while node-5 is still stopped */
 }
 
-/* A controller is away for longer than the failure timeout, several times in a row, and nodes join meanwhile. Once
- * back it gives nobody up. */
+/* The controller is away for longer than the failure timeout, several times, and nodes join meanwhile. When it is back,
+ * it gives no node up. */
 static void test_a_controller_that_comes_back_accuses_nobody(void **state) {
-    (void)state;
     struct job job = start_sums(options_of("auto", 2, "1"),
                                 "seconds 0.5 kill controller\nseconds 2.2 start controller\n"
                                 "seconds 2.6 join transient 1\nseconds 2.9 kill controller\n"
@@ -1203,7 +1124,7 @@ static void test_a_controller_that_comes_back_accuses_nobody(void **state) {
     do {
         free(out);
         wait_for_iterations(&job, 1);
-        out = read_file(in_folder("out"));
+        out = read_text("out");
     } while (strstr(out, "resume controller") == NULL);
     free(out);
     wait_for_iterations(&job, 3);
@@ -1212,10 +1133,9 @@ static void test_a_controller_that_comes_back_accuses_nobody(void **state) {
     assert_int_equal(last_number("summary", "items_redone"), 0);
 }
 
-/* The job went on without a node, so the node's end is no failure of the job. The node is stopped here; others that
- * cannot end by themselves are still loading, or look for a controller that has ended. */
+/* The job went on without a node, so that node's end is no failure of the job. Here the node is stopped. Other such
+ * nodes are still loading, or look for a controller that has ended. */
 static void test_a_node_given_up_does_not_fail_a_done_job(void **state) {
-    (void)state;
     struct job job = start_sums(options_of("2", 2, FAILURE_TIMEOUT), "", "");
     wait_for_iterations(&job, 2);
     pid_t node = the_process("--name=node-4");
@@ -1226,18 +1146,17 @@ static void test_a_node_given_up_does_not_fail_a_done_job(void **state) {
 }
 
 static void test_controller_starts_again(void **state) {
-    (void)state;
     struct job job =
         start_sums(options_of("2", 2, "5"), "iteration 3 kill controller\niteration 6 start controller\n", "");
     wait_for_iteration(&job, 12);
-    char *out = read_file(in_folder("out"));
+    char *out = read_text("out");
     assert_non_null(strstr(out, "event: iteration 6 start controller"));
     free(out);
     pid_t first = the_process("--ready-fd");
     kill(first, SIGKILL);
     wait_for_iterations(&job, 5);
     assert_true(the_process("--ready-fd") != first);
-    char *err = read_file(in_folder("err"));
+    char *err = read_text("err");
     assert_non_null(strstr(err, "the controller was killed by signal 9 (Killed); starting it again"));
     free(err);
     stop_sums(&job);
@@ -1245,7 +1164,6 @@ static void test_controller_starts_again(void **state) {
 }
 
 static void test_checkpoint_and_resume(void **state) {
-    (void)state;
     char options[WORDS_MAX];
     unsigned left = 1;
     const char *checkpoints = in_folder("checkpoints");
@@ -1256,7 +1174,7 @@ static void test_checkpoint_and_resume(void **state) {
     struct job job = start_sums(options, "", "--clocks-per-iteration 2");
     wait_for_report(&job, "\"event\":\"checkpoint\"");
     wait_for_iterations(&job, 2);
-    kill(job.pid, SIGKILL); /* everything is lost */
+    kill(job.pid, SIGKILL); /* all processes are lost */
     finish(&job);
     discard(&job);
     for (int waited = 0; waited < HANG_MS && left > 0; waited += POLL_MS) {
@@ -1269,8 +1187,8 @@ static void test_checkpoint_and_resume(void **state) {
         job = start_sums(options, "", "--clocks-per-iteration 2");
         wait_for_cluster(&job, 1, 1 + s);
         wait_for_iterations(&job, 3);
-        char *report = read_file(in_folder("report"));
-        assert_null(strstr(report, "\"iteration\":2,\"seconds\"")); /* it did not begin anew */
+        char *report = read_text("report");
+        assert_null(strstr(report, "\"iteration\":2,\"seconds\"")); /* the job did not start from the beginning */
         assert_non_null(strstr(report, "\"event\":\"resume\""));
         free(report);
         stop_sums(&job);
@@ -1282,14 +1200,13 @@ static void test_checkpoint_and_resume(void **state) {
     assert_non_null(strstr(job.err, "proteus: error: sum was started with other options than the job of the "
                                     "checkpoint"));
     assert_non_null(strstr(job.err, "--clocks-per-iteration 3, was 2"));
-    assert_null(strstr(strstr(job.err, "error: ") + 1, "error: ")); /* once for all nodes */
+    assert_null(strstr(strstr(job.err, "error: ") + 1, "error: ")); /* one line for all nodes */
     assert_nobody_left();
     discard(&job);
 }
 
-/* "`proteus checkpoint` asks for one now" */
+/* Required: "`proteus checkpoint` asks for one now". */
 static void test_checkpoint_now(void **state) {
-    (void)state;
     char options[WORDS_MAX];
     const char *checkpoints = in_folder("asked");
     snprintf(options, sizeof options, "--reliable 1 --transient 2 --stage 2 --checkpoint %s --checkpoint-every 1000000",
@@ -1318,16 +1235,15 @@ static void test_checkpoint_now(void **state) {
     stop_sums(&job);
 }
 
-/* "a job asked for checkpoints that could write none ends with status 1" */
+/* Required: "a job asked for checkpoints that could write none ends with status 1". */
 static void test_no_checkpoint_could_be_written(void **state) {
-    (void)state;
     char options[WORDS_MAX];
     const char *checkpoints = in_folder("unwritable");
     snprintf(options, sizeof options, "--reliable 2 --checkpoint %s --checkpoint-every 1000000", checkpoints);
     struct job job = start_sums(options, "", "");
     wait_for_iterations(&job, 2);
     assert_int_equal(rmdir(checkpoints), 0);
-    write_file("unwritable", "no folder");
+    write_text("unwritable", "no folder");
     struct job stop = ASK(&job, "stop");
     finish(&stop);
     assert_int_equal(stop.status, 1);
@@ -1340,7 +1256,7 @@ static void test_no_checkpoint_could_be_written(void **state) {
     unlink(checkpoints);
 }
 
-/* How many entries of a checkpoint folder have names that begin with `prefix`. */
+/* Counts a checkpoint folder's entries whose names begin with `prefix`. */
 static int entries_of(const char *root, const char *prefix) {
     int count = 0;
     DIR *directory = opendir(root);
@@ -1353,9 +1269,8 @@ static int entries_of(const char *root, const char *prefix) {
     return count;
 }
 
-/* "`--checkpoint-every 5` with short iterations: 0 written, 19 failed" */
+/* Reported: "`--checkpoint-every 5` with short iterations: 0 written, 19 failed". */
 static void test_checkpoints_of_short_iterations(void **state) {
-    (void)state;
     static const char *const clusters[] = {"--reliable 2", "--reliable 1 --transient 2 --stage 3",
                                            "--reliable 2 --stage traditional"};
     static const char checkpointed[] = "\"event\":\"checkpoint\"";
@@ -1366,11 +1281,11 @@ static void test_checkpoints_of_short_iterations(void **state) {
         struct job job = start_sums(options, "", "--slow-us 0 --iterations 400");
         finish(&job);
         assert_int_equal(job.status, 0);
-        char *report = read_file(in_folder("report"));
+        char *report = read_text("report");
         assert_non_null(strstr(report, checkpointed));
         assert_null(strstr(report, "checkpoint-failed"));
         assert_non_null(strstr(report, "\"reason\":\"iteration 400, clock ")); /* --checkpoint-at-end */
-        /* The last two, unless the disk took longer for the first one than the job for all its iterations. */
+        /* Two checkpoints are kept. One, if the disk took longer for the first than the job for all its iterations. */
         int kept = strstr(strstr(report, checkpointed) + 1, checkpointed) != NULL ? 2 : 1;
         free(report);
         snprintf(options, sizeof options, "%s%d", checkpoints, c);
@@ -1382,7 +1297,6 @@ static void test_checkpoints_of_short_iterations(void **state) {
 }
 
 static void test_status(void **state) {
-    (void)state;
     struct job job = start_sums(options_of("2", 2, "20"), "", "");
     wait_for_iteration(&job, 2);
     struct job status = ASK(&job, "status");
@@ -1405,7 +1319,6 @@ static void test_status(void **state) {
 }
 
 static void test_evict_command(void **state) {
-    (void)state;
     struct job job = start_sums(options_of("2", 3, "20"), "", "");
     wait_for_iteration(&job, 2);
     struct job evict = ASK(&job, "evict", "node-3", "--notice", "60s", "node-5");
@@ -1423,7 +1336,6 @@ static void test_evict_command(void **state) {
 }
 
 static void test_stop_now(void **state) {
-    (void)state;
     struct job job = start_sums(options_of("1", 0, "20"), "", "");
     wait_for_iteration(&job, 2);
     struct job stop = ASK(&job, "stop", "--now");
@@ -1434,7 +1346,6 @@ static void test_stop_now(void **state) {
 }
 
 static void test_join_command(void **state) {
-    (void)state;
     struct job job = start_sums(options_of("2", 1, "600"), "", "--clocks-per-iteration 1");
     struct job join = join_sums(&job, "2", "1");
     wait_for_cluster(&job, 2, 3);
@@ -1442,7 +1353,7 @@ static void test_join_command(void **state) {
     wait_for_cluster(&job, 2, 1);
     join = join_sums(&job, "1", "1");
     wait_for_cluster(&job, 2, 2);
-    kill(join.pid, SIGINT); /* it tells the controller: nobody waits for the failure timeout */
+    kill(join.pid, SIGINT); /* join reports it to the controller: no wait for the failure timeout */
     finish(&join);
     assert_int_equal(join.status, 1);
     assert_non_null(strstr(join.err, "interrupted by SIGINT"));
@@ -1454,8 +1365,8 @@ static void test_join_command(void **state) {
 }
 
 /* Forwards a connection between a node and the controller. Once the node has sent more than a handshake, the
- * controller's bytes are held back until `released`. A connection that ends before, as a busy machine's handshakes may
- * take too long, is followed by another. */
+ * controller's bytes are held back until `released`. If the connection ends earlier (on a busy machine handshakes may
+ * time out), another connection follows. */
 struct relay {
     int listener;
     struct sockaddr_in controller;
@@ -1469,7 +1380,7 @@ static bool carry(int from, int to, size_t *total) {
     return size > 0 && send(to, bytes, (size_t)size, MSG_NOSIGNAL) == size;
 }
 
-/* Returns whether the node has sent more than a handshake. */
+/* Forwards one connection. Returns whether the node has sent more than a handshake. */
 static bool relay_connection(struct relay *relay) {
     enum { HANDSHAKE_BYTES_MAX = 250 };
     int node = accept(relay->listener, NULL, NULL);
@@ -1513,11 +1424,11 @@ static void start_relay(struct relay *relay, const char *controller, char endpoi
     snprintf(endpoint, 64, "tcp://127.0.0.1:%u", ntohs(ours.sin_port));
 }
 
-/* Whether the process has read the signals that were sent to it. */
+/* Whether the process has handled the signals sent to it. */
 static bool signal_was_taken(void *context) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/status", *(const int *)context);
-    char *text = read_file(path);
+    char *text = read_text(path);
     const char *pending = strstr(text, "ShdPnd:");
     bool taken = pending != NULL && strtoull(pending + strlen("ShdPnd:"), NULL, 16) == 0;
     free(text);
@@ -1529,17 +1440,16 @@ static bool relay_holds(void *context) {
     return atomic_load(&relay->holds);
 }
 
-/* SIGTERM reaches a node that the controller has taken in, before the node has heard so: it leaves as it would
- * later. */
+/* SIGTERM reaches a node that the controller has welcomed, before the node has received WELCOME. The node leaves as it
+ * would later. */
 static void test_warned_before_welcome(void **state) {
-    (void)state;
     struct job job = start_sums(options_of("2", 1, "600"), "", "");
     struct relay relay = {.listener = -1};
     char controller[128];
     char endpoint[64];
     pthread_t thread;
     wait_until(&job, endpoint_said, controller, "an endpoint");
-    wait_for_cluster(&job, 2, 1); /* a node that comes earlier is one of those that training waits for */
+    wait_for_cluster(&job, 2, 1); /* training would wait for a node that comes earlier */
     start_relay(&relay, controller, endpoint);
     assert_int_equal(pthread_create(&thread, NULL, relay_main, &relay), 0);
     struct job node =
@@ -1565,15 +1475,13 @@ static void test_warned_before_welcome(void **state) {
     close(relay.listener);
 }
 
-/* Nobody is there. */
+/* There is no controller. */
 static void test_no_controller(void **state) {
-    (void)state;
     struct job job = RUN("proteus", "status", "--controller", "tcp://127.0.0.1:1");
     assert_failed(&job, 1, "no answer from a controller at tcp://127.0.0.1:1");
 }
 
 static void test_cycles(void **state) {
-    (void)state;
     const char *wanted = getenv("PROTEUS_CYCLES");
     int cycles = wanted != NULL ? atoi(wanted) : CYCLES_DEFAULT;
     for (int c = 0; c < cycles; c++) {
@@ -1590,26 +1498,13 @@ static void test_cycles(void **state) {
 /* ---- The group ---- */
 
 static int set_up(void **state) {
-    (void)state;
     snprintf(tag, sizeof tag, "RUN_TEST_TAG=%ld-%ld", (long)getpid(), (long)time(NULL));
-    if (mkdtemp(folder) == NULL) {
+    if (files_open(state) != 0) {
         return -1;
     }
     write_ratings();
-    setenv("TMPDIR", folder, 1);
+    setenv("TMPDIR", in_folder(""), 1);
     return 0;
-}
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk) {
-    (void)status;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 int main(int argc, char **argv) {
@@ -1663,5 +1558,5 @@ int main(int argc, char **argv) {
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, files_close);
 }

@@ -1,18 +1,11 @@
-/* Tests that all nodes of a job train on the same input, with real processes: nodes that read different files, an
- * app whose `read` differs by process, a node that joins or a job that resumes with another file, a file that
- * changes under way. The job must end, or refuse the node, with one line that names the nodes, the files, their
- * sizes and what differs. */
+/* Tests that all nodes of a job train on the same input, with real processes: nodes that read different files, an app
+ * whose `read` differs by process, a node that joins or a job that resumes with another file, a file that changes
+ * meanwhile. The job must end, or refuse the node, with one line that names the nodes, the files, their sizes and the
+ * difference. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum {
     RATINGS = 100000,
@@ -21,18 +14,19 @@ enum {
     DOCUMENTS_LESS = 120,
     SAMPLES = 300,
     SAMPLES_LESS = 290,
-    MANY = 40000,          /* some splits of 256 KiB */
-    MANY_DOCUMENTS = 9000, /* likewise; without empty ones */
+    MANY = 40000,          /* several splits of 256 KiB */
+    MANY_DOCUMENTS = 9000, /* several splits, too; without the empty ones */
     LARGE = 400000,
-    /* Sample b of 64 begins at about b / 63 of the file: this line is between two of them, and not at the border of
-     * halves. */
+    /* Sampled block b of 64 begins at about b / 63 of the file. This line is between two blocks, and not at the border
+     * of halves. */
     LARGE_EDIT = LARGE / 630 * 307
 };
 
-/* $1 is the app, $2 its option for the input, $3 the file of most nodes, $4 that of node-$5. */
+/* Arguments: the app, its option for the input, the file of most nodes, another file, the number of the node that reads
+ * it. */
 #define PICK "-- sh pick "
 
-/* Standard error tells once how the input differs, and has all of the parts in or after that line. */
+/* Checks that standard error reports the difference once, and that all parts are in that line or later ones. */
 static void refused_for(const char *const *parts, size_t count) {
     char *error = read_text("err");
     const char *line = strstr(error, "the input differs: ");
@@ -47,7 +41,7 @@ static void refused_for(const char *const *parts, size_t count) {
     free(error);
 }
 
-/* The job ends with exit status 2, before anybody has trained. */
+/* Runs a job, which must end with exit status 2 before any training. */
 static void differs(const char *command, const char *const *parts, size_t count) {
     int status = run("%s", command);
     if (status != 2) {
@@ -59,9 +53,8 @@ static void differs(const char *command, const char *const *parts, size_t count)
 
 /* ---- At the start ---- */
 
-/* "Two nodes, one with a file of 100,000 ratings, one with its first 60,000: exit 0, trained on part." */
+/* Two nodes: one with a file of 100,000 ratings, the other with its first 60,000. */
 static void test_a_file_of_100000_ratings_and_its_first_60000(void **state) {
-    (void)state;
     static const char *const parts[] = {"node-1 (", "node-2 (", " ratings (",
                                         " less (",  " bytes)",  "their bytes differ where they were compared"};
     differs("$run --reliable 2 " PICK "$bin/mf --data ratings less 2 --iterations 3", parts, 6);
@@ -69,9 +62,8 @@ static void test_a_file_of_100000_ratings_and_its_first_60000(void **state) {
     differs("$run --reliable 1 --transient 1 --stage traditional " PICK "$bin/mf --data ratings less 2", parts, 6);
 }
 
-/* Copies of one size, in which a few bytes of one line differ, of which each node parses another part. */
+/* Copies of one size that differ in a few bytes of one line. Each node parses another part of its copy. */
 static void test_copies_of_one_size(void **state) {
-    (void)state;
     static const char *const parts[] = {" ratings (", " edited (", "their bytes differ where they were compared"};
     differs("sed '50000s/.*/9 9 0.5/; 50000s/$/    /' ratings | head -c $(wc -c <ratings) >edited; "
             "$run --reliable 3 " PICK "$bin/mf --data ratings edited 3 --iterations 3",
@@ -86,9 +78,8 @@ static double bytes_of(const char *file) {
     return bytes;
 }
 
-/* The nodes of a job parse its input once, together; the sums are right. */
+/* A job's nodes parse the input once, each a part, and the sums are right. */
 static void test_an_input_is_parsed_once(void **state) {
-    (void)state;
     run_well("$run --reliable 2 --transient 3 -- $tests/sum_app --data ratings --iterations 3");
     assert_true(summary("bytes_read") == bytes_of("ratings"));
     assert_true(summary("items_processed") == 3.0 * RATINGS);
@@ -96,9 +87,8 @@ static void test_an_input_is_parsed_once(void **state) {
     assert_true(summary("bytes_read") == 5 * bytes_of("ratings"));
 }
 
-/* Likewise samples in every format of lines, whose losses are those of one node; idx is read by each. */
+/* The same for samples in every format of lines, whose losses are those of one node. Each node reads all idx data. */
 static void test_samples_are_parsed_once(void **state) {
-    (void)state;
     static const char *const files[] = {"many.libsvm", "many.csv --label-column -1", "many.txt --format text",
                                         "many.libsvm --layout sparse"};
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
@@ -122,25 +112,23 @@ static void test_samples_are_parsed_once(void **state) {
     assert_true(summary("bytes_read") == 3 * (bytes_of("images") + bytes_of("labels")));
 }
 
-/* A node that is killed while it reads its part costs the others a reading of that part. */
+/* If a node is killed while it reads its part, other nodes read that part again. */
 static void test_a_reader_that_is_killed(void **state) {
-    (void)state;
     run_well("$run --reliable 1 --transient 3 --failure-timeout 2 -- $tests/sum_app --data ratings --iterations 3 "
              "--die-reading 3");
     assert_true(summary("items_processed") == 3.0 * RATINGS);
     assert_true(summary("bytes_read") > bytes_of("ratings"));
 }
 
-/* Documents too, of which the words of one are more than a split has. A single node's are the same to the last bit,
- * whatever the format; text is read by each. */
+/* The same for documents, one of which has more words than a split. A single node has the same bits in every format.
+ * Each node reads all text. */
 static void test_documents_are_parsed_once(void **state) {
-    (void)state;
     static const char *const files[] = {"many.uci", "many.lda-c", "many.uci,many.lda-c --test-fraction 0.2"};
     double objective = 0;
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
         run_well("$run --reliable 2 --transient 6 --threads 1 -- lda --topics 4 --iterations 2 --data %s", files[f]);
         double found = summary("log_likelihood_per_token");
-        assert_true(f != 1 || fabs(found - objective) < 0.01 * fabs(objective)); /* eight nodes add up in any order */
+        assert_true(f != 1 || fabs(found - objective) < 0.01 * fabs(objective)); /* eight nodes add in any order */
         objective = found;
         double bytes = (f != 1 ? bytes_of("many.uci") : 0) + (f > 0 ? bytes_of("many.lda-c") : 0);
         assert_true(summary("bytes_read") == bytes);
@@ -158,9 +146,8 @@ static void test_documents_are_parsed_once(void **state) {
     assert_true(summary("bytes_read") == 3 * bytes_of("many.text"));
 }
 
-/* "Likewise lda" */
+/* The same with lda. */
 static void test_lda_with_fewer_documents(void **state) {
-    (void)state;
     static const char *const lines[] = {"node-1", "node-2", " has found other lines than node-",
                                         ": give all nodes the same files"};
     differs("$run --reliable 2 " PICK "$bin/lda --data documents fewer-documents 2 --topics 4 --iterations 3", lines,
@@ -173,7 +160,6 @@ static void test_lda_with_fewer_documents(void **state) {
 }
 
 static void test_mlr_with_fewer_samples(void **state) {
-    (void)state;
     static const char *const parts[] = {"node-1", "node-2", " has found other numbers of samples, lines than node-",
                                         ": give all nodes the same files"};
     differs("$run --reliable 2 " PICK "$bin/mlr --data samples fewer-samples 2 --iterations 3", parts, 4);
@@ -183,9 +169,8 @@ static void test_mlr_with_fewer_samples(void **state) {
     differs("$run --reliable 2 " PICK "$bin/mlr --data images others 2 --labels labels --iterations 3", images, 4);
 }
 
-/* Copies of one size of more than 4 MiB that differ where nobody compares samples: mlr's survey sees all lines. */
+/* Copies of one size above 4 MiB that differ outside the compared samples. mlr's survey sees all lines. */
 static void test_mlr_with_copies_of_one_size(void **state) {
-    (void)state;
     static const char *const parts[] = {"node-1", "node-2", ": give all nodes the same files",
                                         " has found other lines than node-"};
     differs("$run --reliable 2 " PICK "$bin/mlr --data large large-value 2 --iterations 3", parts, 4);
@@ -197,9 +182,8 @@ static void test_mlr_with_copies_of_one_size(void **state) {
     differs("$run --reliable 2 " PICK "$bin/mlr --data large large-value 2 --scale max --iterations 3", scale, 4);
 }
 
-/* So does a node that joins, which need not read. */
+/* The survey also finds the difference at a node that joins and need not read. */
 static void test_mlr_where_a_node_with_another_copy_joins(void **state) {
-    (void)state;
     int status = run("printf 'iteration 3 join transient 1\n' >events; $run --reliable 1 --transient 1 "
                      "--failure-timeout 5 --events events " PICK
                      "$bin/mlr --data many.libsvm other.libsvm 3 --iterations 1000 --batch 4000 --lambda 1e-4");
@@ -210,9 +194,8 @@ static void test_mlr_where_a_node_with_another_copy_joins(void **state) {
     assert_true(summary("failures") == 0);
 }
 
-/* "and a `read` that differs by process", of fixed items, samples without rows, and varied items. */
+/* A `read` that differs by process, with fixed items, samples without rows, and varied items. */
 static void test_a_read_that_differs_by_process(void **state) {
-    (void)state;
     static const char *const same_size[] = {"100000 items from ratings (", "node-1 (", "node-2 (",
                                             "; 1 of 1024 data shards differ"};
     differs("$run --reliable 2 -- $tests/sum_app --data ratings --by-process --read-itself", same_size, 4);
@@ -221,9 +204,9 @@ static void test_a_read_that_differs_by_process(void **state) {
     differs("$run --reliable 2 -- $tests/varied_app --mistake process --samples", no_files, 4);
 }
 
-/* The same items in another order are the same input where each node reads all, and no input to read in parts. */
+/* The same items in another order. Where each node reads all, this is the same input; to read it in parts is
+ * refused. */
 static void test_a_file_in_another_order(void **state) {
-    (void)state;
     static const char *const parts[] = {" ratings (", " sorted (", "their bytes differ where they were compared"};
     differs("sort -r ratings >sorted && $run --reliable 2 " PICK "$bin/mf --data ratings sorted 2 --iterations 2",
             parts, 3);
@@ -232,9 +215,8 @@ static void test_a_file_in_another_order(void **state) {
 
 /* ---- Later ---- */
 
-/* "a changed file is refused" where a node joins: it alone, by a controller that was restarted as well. */
+/* A joining node with a changed file is refused, and it alone, also by a restarted controller. */
 static void test_who_joins_with_another_file_is_refused_alone(void **state) {
-    (void)state;
     static const char *const events[] = {
         "iteration 3 join transient 1\\n",
         "iteration 2 kill controller\\niteration 3 start controller\\niteration 6 join reliable 1\\n"};
@@ -250,14 +232,13 @@ static void test_who_joins_with_another_file_is_refused_alone(void **state) {
         assert_text("report", "2000 items from some (");
         assert_text("report", "node-3 (");
         assert_text("report", "1500 items from fewer (");
-        assert_true(summary("items_processed") == 400.0 * 2000); /* and the sums were right */
+        assert_true(summary("items_processed") == 400.0 * 2000); /* and the sums are right */
         assert_true(summary("failures") == 0);
     }
 }
 
-/* "Resume and joins likewise: a changed file is refused." */
+/* A changed file is refused when a job resumes. */
 static void test_a_resumed_job_with_another_file_is_refused(void **state) {
-    (void)state;
     static const char *const parts[] = {"the checkpoint's node-", "100000 items from data (",
                                         " 60000 items from data (", " data shards differ"};
     run_well("cp ratings data && $run --reliable 2 --checkpoint saved --checkpoint-every 2 -- $bin/mf --data data "
@@ -266,20 +247,18 @@ static void test_a_resumed_job_with_another_file_is_refused(void **state) {
     run_well("cp ratings data && $run --reliable 1 --resume saved -- $bin/mf --data data --iterations 40");
 }
 
-/* It takes its data from the others, and its own file plays no part. */
+/* A joining node gets its data from other nodes, so its own file does not matter. */
 static void test_who_joins_with_another_file_but_need_not_read_it(void **state) {
-    (void)state;
     run_well("head -2000 ratings >some; head -1500 ratings >fewer; printf 'iteration 3 join transient 1\\n' >events; "
              "$run --reliable 1 --transient 1 --events events " PICK
              "$tests/sum_app --data some fewer 3 --iterations 1000 --slow-us 4000");
-    assert_true(summary("items_processed") == 1000.0 * 2000); /* and the sums were right */
+    assert_true(summary("items_processed") == 1000.0 * 2000); /* and the sums are right */
     assert_true(summary("shards_taken") > 0);
     assert_true(summary("failures") == 0);
 }
 
-/* A node that reads again, for shards that it did not keep, finds another file than it had read at first. */
+/* A node reads again, for shards that it did not keep, and finds another file than at first. */
 static void test_a_file_that_is_changed_under_way(void **state) {
-    (void)state;
     int status =
         run("rm -f report; head -2000 ratings >data; head -1500 ratings >changed; "
             "printf 'iteration 60 evict transient 1 notice 60s\\n' >events; "
@@ -316,7 +295,7 @@ static void write_documents(const char *name, unsigned count) {
     fclose(file);
 }
 
-/* The same documents in three formats: each seventh is empty, and the words of one are more than a split has. */
+/* Writes the same documents in three formats. Each seventh is empty, and one has more words than a split. */
 static void write_many_documents(void) {
     enum { COUNT = MANY_DOCUMENTS / 6 * 7, LONG = 3 * COUNT };
     FILE *uci = open_file("many.uci", "we");
@@ -348,7 +327,7 @@ static void write_samples(const char *name, unsigned count, bool sparse) {
     fclose(file);
 }
 
-/* Samples in the formats of lines. */
+/* Writes samples in the formats of lines. */
 static void write_many(void) {
     FILE *files[] = {open_file("many.libsvm", "we"), open_file("many.csv", "we"), open_file("many.txt", "we")};
     fputs("height,width,depth,kind\n", files[1]);
@@ -364,8 +343,8 @@ static void write_many(void) {
     }
 }
 
-/* A file of more than 4 MiB, whose sampled blocks are not next to each other, and two copies of its size: in one a
- * value differs, in the other a label that occurs once. */
+/* Writes a file above 4 MiB, whose sampled blocks are apart, and two copies of its size. In one copy a value differs,
+ * in the other a label that occurs once. */
 static void write_large(void) {
     static const char *const names[] = {"large", "large-value", "large-label"};
     for (size_t f = 0; f < sizeof names / sizeof names[0]; f++) {
@@ -379,7 +358,7 @@ static void write_large(void) {
     }
 }
 
-/* Images of 2 bytes, with labels. */
+/* Writes images of 2 bytes, with labels. */
 static void write_images(const char *name, unsigned factor) {
     FILE *images = open_file(name, "we");
     FILE *labels = open_file("labels", "we");
@@ -397,8 +376,7 @@ static void write_images(const char *name, unsigned factor) {
 }
 
 static int open_folder(void **state) {
-    (void)state;
-    if (shell_open("same_input_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     write_ratings("ratings", RATINGS);
@@ -447,5 +425,5 @@ int main(void) {
         cmocka_unit_test(test_a_resumed_job_with_another_file_is_refused),
         cmocka_unit_test(test_a_file_that_is_changed_under_way),
     };
-    return cmocka_run_group_tests(tests, open_folder, shell_close);
+    return cmocka_run_group_tests(tests, open_folder, files_close);
 }

@@ -1,22 +1,16 @@
-/* Tests of samples as people have them, with real jobs of mlr and net: what is read rightly without an option, and what
- * is refused with the file's line and a reason. The files in ../shared/cases are examples of their kinds; the others
- * are made here. */
+/* Tests of samples as people have them, with real jobs of mlr and net: files that are read correctly without an option,
+ * and files that are refused with the line and a reason. The files in ../shared/cases are examples; the others are made
+ * here. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
-/* Sets $cases; without the folder the test is skipped. */
+/* Sets $cases; skips the test without the folder. */
 static void find_cases(void) {
     char path[512];
     const char *source = getenv("PROTEUS_SOURCE");
-    snprintf(path, sizeof path, "%s/../shared/cases/files", source != NULL ? source : ".");
+    snprintf(path, sizeof path, "%s/../shared/cases/files", source);
     char *resolved = realpath(path, NULL);
     if (resolved == NULL) {
         print_message("skipped: the files are not at hand in ../shared/cases\n");
@@ -28,8 +22,7 @@ static void find_cases(void) {
 
 /* ---- Labels ---- */
 
-static void test_missing_labels_are_refused_or_left_out(void **state) {
-    (void)state;
+TEST(missing_labels_are_refused_or_left_out) {
     static const char *const words[] = {"nan", "NA", "?", "null", "-inf", "None", "\\\\N", "#N/A"};
     for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
         char command[512];
@@ -52,8 +45,7 @@ static void test_missing_labels_are_refused_or_left_out(void **state) {
                 "--missing-labels: expected refuse, skip or keep, got 'drop'");
 }
 
-static void test_quantities_are_no_classes(void **state) {
-    (void)state;
+TEST(quantities_are_no_classes) {
     run_refused("seq 1 60 | awk '{print $1 * 1.25 \",\" $1 % 7 \",\" $1 / 7}' >f.csv; $run -- mlr --data f.csv",
                 "f.csv: the labels are 60 different numbers with fractions, 1.25 to 75: a quantity, expected classes");
     run_refused("seq 1 60 | awk '{print $1 \",\" $1 % 7 \",\" $1 / 7}' >f.csv; $run -- net --data f.csv",
@@ -67,9 +59,8 @@ static void test_quantities_are_no_classes(void **state) {
              "--iterations 1");
 }
 
-/* The classes are named as the file writes them, and whole numbers are never rounded. */
-static void test_labels_come_back_as_they_stood(void **state) {
-    (void)state;
+/* Classes keep the names in the file, and whole numbers are never rounded. */
+TEST(labels_come_back_as_they_stood) {
     run_well("(for i in 1 2 3 4 5 6; do printf '1.0,9,0\\n+2,0,9\\n1,9,1\\n007,-9,-9\\n'; done) >f.csv; $run -- mlr "
              "--data f.csv --model-out model --iterations 60; $bin/mlr --predict model --data f.csv --out said");
     run_well("cut -f2 said | sort | uniq -c | tr -s ' ' >got");
@@ -80,8 +71,7 @@ static void test_labels_come_back_as_they_stood(void **state) {
     assert_text("got", "9007199254740992\n9007199254740993\n");
 }
 
-static void test_cases_of_labels(void **state) {
-    (void)state;
+TEST(cases_of_labels) {
     find_cases();
     run_refused("$run -- mlr --data $cases/L1.svm", "L1.svm:1: the label is missing, got 'nan'");
     run_refused("$run -- mlr --data $cases/L2.csv", "L2.csv:2: the label is missing, got 'NaN'");
@@ -92,15 +82,14 @@ static void test_cases_of_labels(void **state) {
 
 /* ---- Columns ---- */
 
-/* Makes a table of three classes, f.csv, of columns a, b, class and, before them, their number. */
+/* Makes f.csv, a table of three classes with the columns a, b, class and, first, the line's number. */
 static void make_table(void) {
     run_well("(echo ,a,b,class; for i in 1 2 3 4 5 6 7 8; do printf '%%d,9,%%d,x\n%%d,-9,%%d,y\n%%d,%%d,9,z\n' "
              "$((3 * i)) $i $((3 * i + 1)) $i $((3 * i + 2)) $i; done) >f.csv; test -s f.csv");
 }
 
-/* A label in any place, an index, another order in the test data and without a header: the same losses. */
-static void test_columns_by_their_names(void **state) {
-    (void)state;
+/* The label in any place, an index column, and test data in another order or without a header give the same losses. */
+TEST(columns_by_their_names) {
     make_table();
     run_well("$run -- mlr --data f.csv --test f.csv --iterations 5");
     double loss = summary("test_loss");
@@ -125,8 +114,7 @@ static void test_columns_by_their_names(void **state) {
                 "f.csv:1: --label-column kind: no such name in the header: , a, b, class");
 }
 
-static void test_cases_of_columns(void **state) {
-    (void)state;
+TEST(cases_of_columns) {
     static const char *const cases[] = {"H7.csv", "N5.csv", "S4.csv"};
     find_cases();
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
@@ -137,8 +125,7 @@ static void test_cases_of_columns(void **state) {
 
 /* ---- libsvm ---- */
 
-static void test_cases_of_libsvm(void **state) {
-    (void)state;
+TEST(cases_of_libsvm) {
     find_cases();
     run_well("$run -- mlr --data $cases/N8.svm --iterations 1");
     assert_text("out", "24 samples of 4 features, libsvm (indexes from 1), 2 classes: 1 12, 2 12");
@@ -150,8 +137,8 @@ static void test_cases_of_libsvm(void **state) {
     assert_true(summary("train_accuracy") == 1);
 }
 
-/* Makes 240 lines of words w, 1 to 59, in order: near.svm with w itself as index, far.svm with `index`, which ascends
- * with w; `value` is what follows. */
+/* Makes 240 lines of words w, 1 to 59, in order. near.svm has w itself as index. far.svm has `index`, which ascends
+ * with w, followed by `value`. */
 static void make_words(const char *index, const char *value) {
     run_well("awk 'BEGIN {for (i = 0; i < 240; i++) {near = far = i %% 3; for (w = 1; w < 60; w++) "
              "if ((w + i) %% 13 == 0 || ((7 * w + 5 * i) %% 11 < 3 && w %% 3 == i %% 3)) {near = near \" \" w %s; "
@@ -159,14 +146,13 @@ static void make_words(const char *index, const char *value) {
              value, index, value);
 }
 
-/* Indexes that are far apart: the same model as with those that occur numbered by hand, by any number of nodes. */
-static void test_indexes_far_apart(void **state) {
-    (void)state;
+/* Indexes that are far apart give the same model as small numbers, on any number of nodes. */
+TEST(indexes_far_apart) {
     static const struct {
         const char *index, *value;
     } words[] = {{"w * 35791393", "\":\" (1 + w % 2)"},           /* to 2111692187 */
                  {"(w < 58 ? w - 1 : 2147483588 + w)", "\":1\""}, /* from 0 to 2147483647 */
-                 {"w * w * w * 10007", "\"\""}};                  /* alone */
+                 {"w * w * w * 10007", "\"\""}};                  /* indexes without values */
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         make_words(words[i].index, words[i].value);
         for (unsigned nodes = 1; nodes <= 3; nodes += 2) {
@@ -186,8 +172,7 @@ static void test_indexes_far_apart(void **state) {
     }
 }
 
-static void test_the_largest_index(void **state) {
-    (void)state;
+TEST(the_largest_index) {
     run_well("for i in 1 2 3 4 5 6; do printf 'a 2147483647:1\nb 5:2\n'; done >f.svm; $run -- mlr --data f.svm "
              "--model-out model --iterations 20");
     assert_text("out",
@@ -230,9 +215,8 @@ static unsigned lines_of(const char *name) {
     return lines;
 }
 
-/* A line for each sample, whatever its label is; the accuracy is of those whose label is known. */
-static void test_every_sample_has_a_prediction(void **state) {
-    (void)state;
+/* Each sample has a line, whatever its label. The accuracy is of samples with a known label. */
+TEST(every_sample_has_a_prediction) {
     static const char *const apps[] = {"mlr", "net"};
     make_table();
     for (size_t a = 0; a < 2; a++) {
@@ -252,7 +236,7 @@ static void test_every_sample_has_a_prediction(void **state) {
                  "head -n 1 lines >got",
                  apps[a]);
         assert_text("got", "prediction\tprobability\tx\ty\tz\n");
-        /* By the names that the model has, in any order, with columns that it does not know. */
+        /* Columns by the model's names, in any order, with unknown columns. */
         run_well(
             "awk -F, '{print $2 \",\" NR \",\" $3 \",\" $1}' g.csv | sed '1s/,1,/,more,/' >h.csv; "
             "$bin/%s --predict model --data g.csv --out lines; $bin/%s --predict model --data h.csv --out more 2>said; "
@@ -270,17 +254,15 @@ static void test_every_sample_has_a_prediction(void **state) {
     }
 }
 
-/* What other programs read is named. */
-/* A line of a label alone is a sample of zeros, also as the first. */
-static void test_samples_of_zeros(void **state) {
-    (void)state;
+/* What other programs read has names. */
+/* A line with only a label is a sample of zeros, also as the first line. */
+TEST(samples_of_zeros) {
     run_well("for i in 1 2 3 4 5 6; do printf '0\n1 1:2 2:1\n'; done >zeros; $run -- mlr --data zeros --model-out "
              "model && $bin/mlr --predict model --data zeros");
     assert_text("out", "samples 12  unknown_labels 0  accuracy 1.000000");
 }
 
-static void test_foreign_lines(void **state) {
-    (void)state;
+TEST(foreign_lines) {
     static const char *const lines[][2] = {{"1 |f a:1 b:2", "Vowpal Wabbit"},
                                            {"%%%%MatrixMarket matrix coordinate real general", "MatrixMarket"},
                                            {"@relation iris", "ARFF"},
@@ -292,25 +274,6 @@ static void test_foreign_lines(void **state) {
     }
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return shell_open("samples_test");
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing_labels_are_refused_or_left_out),
-        cmocka_unit_test(test_quantities_are_no_classes),
-        cmocka_unit_test(test_labels_come_back_as_they_stood),
-        cmocka_unit_test(test_cases_of_labels),
-        cmocka_unit_test(test_columns_by_their_names),
-        cmocka_unit_test(test_cases_of_columns),
-        cmocka_unit_test(test_cases_of_libsvm),
-        cmocka_unit_test(test_indexes_far_apart),
-        cmocka_unit_test(test_the_largest_index),
-        cmocka_unit_test(test_every_sample_has_a_prediction),
-        cmocka_unit_test(test_samples_of_zeros),
-        cmocka_unit_test(test_foreign_lines),
-    };
-    return cmocka_run_group_tests_name("samples", tests, set_up, shell_close);
+    return tests_run(shell_open, files_close);
 }

@@ -1,40 +1,28 @@
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+enum { COMMAND_MAX = 4096 };
 
-enum { COMMAND_MAX = 4096, TEXT_STEP = 1 << 20 };
-
-static char folder[128];
 static char build[512]; /* the build folder */
 
-int shell_open(const char *name) {
-    const char *bin = getenv("PROTEUS_BIN");
-    char *resolved = realpath(bin != NULL ? bin : "build/bin", NULL);
-    snprintf(folder, sizeof folder, "/tmp/%s.XXXXXX", name);
-    if (resolved == NULL || mkdtemp(folder) == NULL) {
-        free(resolved);
+int shell_open(void **state) {
+    if (files_open(state) != 0) {
         return -1;
     }
-    snprintf(build, sizeof build, "%.*s", (int)(strrchr(resolved, '/') - resolved), resolved);
-    free(resolved);
+    const char *bin = getenv("PROTEUS_BIN");
+    snprintf(build, sizeof build, "%.*s", (int)(strrchr(bin, '/') - bin), bin);
     return 0;
 }
 
-int shell_close(void **state) {
-    char command[sizeof folder + 16];
-    (void)state;
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+int shell_open_with_ratings(void **state) {
+    if (shell_open(state) != 0) {
+        return -1;
+    }
+    return run("for u in 1 2 3 4 5; do for i in 1 2 3 4; do echo $u,$i,$(((u * i) %% 5 + 1)); done; done >ratings.csv");
 }
 
 bool only_threads(void) {
@@ -45,9 +33,9 @@ bool only_threads(void) {
 static int run_line(const char *command) {
     char line[2 * COMMAND_MAX];
     snprintf(line, sizeof line,
-             "cd %s && bin=%s/bin tests=%s/tests examples=%s/examples run=\"%s/bin/proteus run --report report\" && "
+             "bin=%s/bin tests=%s/tests examples=%s/examples run=\"%s/bin/proteus run --report report\" && "
              "{ %s ; } >out 2>err",
-             folder, build, build, build, build, command);
+             build, build, build, build, command);
     int status = system(line);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -73,7 +61,7 @@ void run_well(const char *format, ...) {
     if (status != 0) {
         fail_msg("'%s' ended with status %d: %s", command, status, read_text("err"));
     }
-    assert_no_text("err", "Sanitizer:"); /* of a node whose failure the job has survived */
+    assert_no_text("err", "Sanitizer:"); /* of a node whose failure the job survived */
 }
 
 void run_refused(const char *command, const char *message) {
@@ -84,50 +72,6 @@ void run_refused(const char *command, const char *message) {
                  read_text("out"));
     }
     free(error);
-}
-
-FILE *open_file(const char *name, const char *mode) {
-    char path[sizeof folder + 128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, mode);
-    assert_non_null(file);
-    return file;
-}
-
-char *read_text(const char *name) {
-    char path[sizeof folder + 128];
-    char *text = NULL;
-    size_t size = 0;
-    size_t got = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
-    do {
-        size += got;
-        text = realloc(text, size + TEXT_STEP + 1);
-        assert_non_null(text);
-        got = file != NULL ? fread(text + size, 1, TEXT_STEP, file) : 0;
-    } while (got > 0);
-    if (file != NULL) {
-        fclose(file);
-    }
-    text[size] = '\0';
-    return text;
-}
-
-void assert_text(const char *name, const char *expected) {
-    char *text = read_text(name);
-    if (strstr(text, expected) == NULL) {
-        fail_msg("'%s' has no '%s': %s", name, expected, text);
-    }
-    free(text);
-}
-
-void assert_no_text(const char *name, const char *unexpected) {
-    char *text = read_text(name);
-    if (strstr(text, unexpected) != NULL) {
-        fail_msg("'%s' has '%s': %s", name, unexpected, text);
-    }
-    free(text);
 }
 
 double summary(const char *key) {

@@ -1,6 +1,6 @@
-/* Makes the servers of one node slow in a test's app, which is linked with --wrap=server_receive. $SUM_SLOW_SERVER is
- * "NAME:US:ON_S:PERIOD_S ...": a node's name, by how much its servers are late with each clock, in the first ON_S
- * seconds of each PERIOD_S (0: always). See bench/straggler. */
+/* Makes one node's servers slow in a test's app, which is linked with --wrap=server_receive. $SUM_SLOW_SERVER is
+ * "NAME:US:ON_S:PERIOD_S ...": a node's name, its servers' delay in each clock, and the first ON_S seconds of each
+ * PERIOD_S in which the delay applies (0: always). See bench/straggler. */
 #include "agileml/wire/message.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-const char *slow_server_name; /* this node's; set by the app's main */
+const char *slow_server_name; /* this node's name; set by the app's main */
 
 void __real_server_receive(void *self, actor_id from, struct message *message);
 void __wrap_server_receive(void *self, actor_id from, struct message *message);
@@ -33,7 +33,7 @@ static double delay_us(void) {
     return 0;
 }
 
-/* Each of the node's server threads waits once in a clock, before the clock's first flush. */
+/* Each server thread of the node waits once in a clock, before the clock's first flush. */
 void __wrap_server_receive(void *self, actor_id from, struct message *message) {
     static _Thread_local uint64_t clock;
     if (message->type == MESSAGE_FLUSH && message->flush.clock > clock) {

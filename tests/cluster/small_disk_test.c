@@ -1,19 +1,12 @@
-/* Jobs whose data does not fit --memory, with a disk of 1 MB, in a mount namespace of its own: it fills up while the
- * input is read, or while rows are written, and the job ends with one line. Needs the right to mount a disk. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+/* Jobs whose data does not fit --memory, with a disk of 1 MB in its own mount namespace. The disk fills up while the
+ * input is read or rows are written, and the job ends with one line. Needs the right to mount a disk. */
 
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum { SKIPPED = 77 /* for ctest */ };
 
 static void test_a_small_disk(void **state) {
-    (void)state;
     static const char *const jobs[] = {"mlr --data samples", "lda --data documents --topics 20"};
     for (int nodes = 1; nodes <= 2; nodes++) {
         for (int j = 0; j < 2; j++) {
@@ -30,7 +23,7 @@ static void test_a_small_disk(void **state) {
     }
 }
 
-/* Samples of 60 features, and a bag of words in UCI's format. */
+/* Writes samples of 60 features, and a bag of words in UCI's format. */
 static void write_files(void) {
     run_well("awk 'BEGIN {for (s = 0; s < 6000; s++) {printf \"%%d\", s %% 2; for (f = 1; f <= 60; f++) "
              "printf \" %%d:0.%%d\", f, 1 + (s * 7 + f * 13) %% 97; print \"\"}}' >samples");
@@ -43,14 +36,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_small_disk),
     };
-    if (shell_open("small_disk_test") != 0) {
+    if (shell_open(NULL) != 0) {
         return EXIT_FAILURE;
     }
     write_files();
     if (run("unshare -rm mount -t tmpfs -o size=1m none small") != 0) {
         printf("skipped: this user may not mount a disk\n");
-        shell_close(NULL);
+        files_close(NULL);
         return SKIPPED;
     }
-    return cmocka_run_group_tests(tests, NULL, shell_close);
+    return cmocka_run_group_tests(tests, NULL, files_close);
 }

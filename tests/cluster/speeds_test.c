@@ -1,23 +1,17 @@
-/* Tests with real processes of what depends on the nodes' speeds: which stage a job chooses, the shares of nodes, a
- * straggler that is replaced, a slow server, lots that others do. Sums stay right to the last bit in all of them. Runs
- * alone: what else the machine does changes the speeds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+/* Tests with real processes of what depends on the nodes' speeds: the stage that a job chooses, shares, a replaced
+ * straggler, a slow server, lots done by other nodes. Sums stay exact in all of them. Runs alone, as other load on the
+ * machine would change the speeds. */
 
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
 enum { USERS = 120, ITEMS = 30, RATINGS = USERS * ITEMS };
 
 /* ---- The tests ---- */
 
-static void test_the_trial_of_a_stage_ends(void **state) {
-    (void)state;
+/* With three transient nodes per reliable node the job begins in stage 2 and tries stage 1. Then it returns to stage 2,
+ * or learns a threshold above this ratio. */
+TEST(the_trial_of_a_stage_ends) {
     run_well(
         "rm -f report; $bin/proteus run --reliable 1 --transient 3 --report report -- $tests/sum_app --data ratings "
         "--slow-us 500 --iterations 100000000 >job & job=$!; "
@@ -30,9 +24,8 @@ static void test_the_trial_of_a_stage_ends(void **state) {
         "[ $i -lt 600 ] || exit 92; $bin/proteus stop --controller $at && wait $job");
 }
 
-/* A policy of somebody else's changes the shares all the time: sums stay right (sum_app checks them). */
-static void test_shares_that_change_all_the_time(void **state) {
-    (void)state;
+/* A user's policy changes the shares all the time; sums stay right (sum_app checks them). */
+TEST(shares_that_change_all_the_time) {
     run_well("POLICY=shake $bin/proteus run --reliable 1 --transient 4 --stage 2 --balance $tests/libbalance_policy.so "
              "--report report -- $tests/sum_app --data ratings --item-us 20 --seconds 5 --staleness 1");
     char *report = read_text("report");
@@ -45,8 +38,7 @@ static void test_shares_that_change_all_the_time(void **state) {
     free(report);
 }
 
-static void test_policies_that_are_wrong(void **state) {
-    (void)state;
+TEST(policies_that_are_wrong) {
     static const char *const cases[][2] = {{"overweight", " the weight 65537, expected at most 65536"},
                                            {"replace-all", " replaced, which may not be replaced now"},
                                            {"crash", "(Aborted), perhaps in the policy of --balance "}};
@@ -72,10 +64,9 @@ static void test_policies_that_are_wrong(void **state) {
     }
 }
 
-/* The default of --balance: one node computes at a fourth of the others' speed. It is evicted, another one starts in
- * its place, and nothing of the sums is lost. */
-static void test_a_straggler_is_replaced(void **state) {
-    (void)state;
+/* With the default of --balance, one node computes at a fourth of the others' speed. It is evicted and replaced, and
+ * the sums stay complete. */
+TEST(a_straggler_is_replaced) {
     run_well(
         "rm -f report; SUM_SLOW=node-3:4:0:0:0 $bin/proteus run --reliable 1 --transient 3 --stage 2 "
         "--window-short 0.5 --window-long 2 --report report -- $tests/sum_app --data ratings "
@@ -96,9 +87,8 @@ static void test_a_straggler_is_replaced(void **state) {
     free(report);
 }
 
-/* All wait for one node's servers. Its partitions move away, and nothing of the sums is lost. */
-static void test_a_slow_server_is_relieved(void **state) {
-    (void)state;
+/* All nodes wait for one node's servers. Their partitions move away, and the sums stay complete. */
+TEST(a_slow_server_is_relieved) {
     run_well("rm -f report; SUM_SLOW_SERVER=node-2:40000:0:0 $bin/proteus run --reliable 3 --transient 1 --stage 1 "
              "--balance shares --window-short 0.5 --window-long 2 --report report -- $tests/sum_app --data ratings "
              "--item-us 20 --seconds 300 >job & job=$!; "
@@ -107,9 +97,9 @@ static void test_a_slow_server_is_relieved(void **state) {
              "$bin/proteus stop --controller $(sed -n 's/^controller at //p' job) && wait $job");
 }
 
-/* A node is late in each clock. Others work on some of its lots, also while nodes are lost, and the sums are exact. */
-static void test_lots_are_done_by_others(void **state) {
-    (void)state;
+/* One node is late in each clock. Other nodes do some of its lots, also while nodes are lost, and the sums are
+ * exact. */
+TEST(lots_are_done_by_others) {
     run_well("printf 'iteration 3 kill node-2\\niteration 6 join transient 1\\niteration 9 kill node-4\\n' > faults");
     static const char *const jobs[][2] = {{"", "--lots 4"},
                                           {"--threads 2", "--lots 2 --staleness 2 --clocks-per-iteration 3"},
@@ -136,8 +126,7 @@ static void test_lots_are_done_by_others(void **state) {
 /* ---- The group ---- */
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("speeds_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     FILE *ratings = open_file("ratings", "we");
@@ -148,10 +137,5 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_trial_of_a_stage_ends), cmocka_unit_test(test_shares_that_change_all_the_time),
-        cmocka_unit_test(test_policies_that_are_wrong),   cmocka_unit_test(test_a_straggler_is_replaced),
-        cmocka_unit_test(test_a_slow_server_is_relieved), cmocka_unit_test(test_lots_are_done_by_others),
-    };
-    return cmocka_run_group_tests_name("speeds", tests, set_up, shell_close);
+    return tests_run(set_up, files_close);
 }

@@ -1,17 +1,12 @@
-/* spotmarket as a program: machines that are real processes and leave nothing behind, whichever way they or the market
- * end; evictions by price with their notice and bill; faults on the wire; requests that are no HTTP; AWS's own command
- * line. Processes are known by a tag in their environment. Limits on time are there to end a hang, and assert nothing
- * else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* spotmarket as a program. Machines are real processes and leave nothing behind, however they or the market end. Also
+ * tests evictions by price with notice and bill, faults on the wire, requests that are not HTTP, and AWS's own command
+ * line. A tag in the environment identifies processes. Time limits only end a hang. */
 
 #include "agileml/base/clock.h"
 #include "agileml/cloud/sigv4.h"
 #include "agileml/net/http.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -21,10 +16,6 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -39,7 +30,6 @@ enum { HANG_MS = 60 * 1000, POLL_MS = 10, ARGUMENTS_MAX = 40, FORM_MAX = 20000, 
 #define RUN    "Action=RunInstances&ImageId=ami-1&InstanceType=m3.large&MinCount=1" IN_A
 #define SPOT   "&InstanceMarketOptions.MarketType=spot&InstanceMarketOptions.SpotOptions.MaxPrice=0.1"
 
-static char folder[] = "/tmp/spotmarket_test.XXXXXX";
 static char tag[64];
 static struct http *http;
 
@@ -50,22 +40,7 @@ static struct {
 
 /* ---- Files and processes ---- */
 
-static const char *in_folder(const char *name) {
-    static char paths[8][PATH_MAX];
-    static int next;
-    char *path = paths[next++ % 8];
-    snprintf(path, PATH_MAX, "%s/%s", folder, name);
-    return path;
-}
-
-static void write_text(const char *name, const char *text) {
-    FILE *file = fopen(in_folder(name), "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
-
-/* The text of a file, "" when there is none; static. */
+/* Returns a file's text in static memory; "" when there is no file. */
 static const char *read_path(const char *path) {
     static char text[TEXT_MAX];
     FILE *file = fopen(path, "r");
@@ -89,7 +64,7 @@ static bool has_tag(const char *pid) {
     return size > 0 && memmem(environment, (size_t)size, tag, strlen(tag)) != NULL;
 }
 
-/* Living processes of this test: spotmarket itself, supervisors, and what machines run. */
+/* Counts the test's living processes: spotmarket itself, supervisors, and what machines run. */
 static int tagged(void) {
     DIR *proc = opendir("/proc");
     int count = 0;
@@ -114,11 +89,10 @@ static int tagged(void) {
 
 /* ---- The market ---- */
 
-/* m3.large in us-east-1a: 2 cents from 2016-03-01 on, 40 cents from 00:10:00, 3 cents from 00:15:00; c3.xlarge 5
- * cents. */
+/* Writes the prices. m3.large in us-east-1a: 2 cents from 2016-03-01 on, 40 cents from 00:10:00, 3 cents from 00:15:00;
+ * c3.xlarge: 5 cents. */
 static int set_up_all(void **unused) {
-    (void)unused;
-    if (mkdtemp(folder) == NULL || http_open(&http, NULL) != 0) {
+    if (files_open(unused) != 0 || http_open(&http, NULL) != 0) {
         return -1;
     }
     write_text("prices.csv", "us-east-1a,m3.large,Linux/UNIX,0.02,2016-03-01T00:00:00Z\n"
@@ -127,7 +101,7 @@ static int set_up_all(void **unused) {
                              "us-east-1b,m3.large,Linux/UNIX,0.03,2016-02-29T00:00:00Z\n"
                              "us-east-1a,c3.xlarge,Linux/UNIX,0.05,2016-03-01T00:00:00Z\n");
     write_text("credentials", "[default]\naws_access_key_id = " KEY_ID "\naws_secret_access_key = " SECRET "\n");
-    if (chmod(in_folder("credentials"), 0600) != 0) {
+    if (chmod("credentials", 0600) != 0) {
         return -1;
     }
     snprintf(tag, sizeof tag, "SPOTMARKET_TEST=%ld", (long)getpid());
@@ -139,21 +113,18 @@ static int set_up_all(void **unused) {
 }
 
 static int tear_down_all(void **unused) {
-    (void)unused;
-    char command[100];
     http_close(http);
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return files_close(unused);
 }
 
 static const char *program(void) {
     static char path[PATH_MAX];
     const char *programs = getenv("PROTEUS_BIN");
-    snprintf(path, sizeof path, "%s/spotmarket", programs != NULL ? programs : "build/bin");
+    snprintf(path, sizeof path, "%s/spotmarket", programs);
     return path;
 }
 
-/* Runs spotmarket with more options, NULL at the end, and waits until it serves. */
+/* Starts spotmarket with more options, NULL at the end, and waits until it serves. */
 static void market_start(const char *const *more) {
     static int number;
     int ready[2];
@@ -194,7 +165,7 @@ static void market_start(const char *const *more) {
 
 #define START(...) market_start((const char *const[]){__VA_ARGS__, NULL})
 
-/* Its exit status, or minus the signal that ended it. */
+/* Ends the market by the signal. Returns its exit status, or minus the signal that ended it. */
 static int market_end(int signal) {
     int status;
     assert_int_equal(kill(market.pid, signal), 0);
@@ -204,7 +175,6 @@ static int market_end(int signal) {
 }
 
 static int tear_down(void **unused) {
-    (void)unused;
     if (market.pid > 0) {
         (void)market_end(SIGKILL);
     }
@@ -213,7 +183,7 @@ static int tear_down(void **unused) {
     return tagged();
 }
 
-/* ---- Asking it ---- */
+/* ---- Requests ---- */
 
 static struct {
     int status;
@@ -221,7 +191,6 @@ static struct {
 } answer;
 
 static void on_done(void *context, const struct http_answer *got) {
-    (void)context;
     answer.status = got->status;
     snprintf(answer.body, sizeof answer.body, "%s", got->status != 0 ? got->body : got->error);
 }
@@ -235,7 +204,7 @@ static const char *fetch(const char *method, const char *path, const char *heade
     return answer.body;
 }
 
-/* The header by which the market knows its owner. */
+/* Returns the header by which the market recognizes its owner. */
 static const char *owner(void) {
     static char header[200];
     char path[200];
@@ -246,7 +215,7 @@ static const char *owner(void) {
     return header;
 }
 
-/* A signed call of EC2's. */
+/* Sends a signed EC2 call. Returns the answer. */
 static const char *ask(const char *form) {
     static char body[2 * FORM_MAX];
     char date[SIGV4_DATE], url[120], date_header[60], line[1000];
@@ -303,7 +272,7 @@ static char *element(const char *text, const char *name, char value[100]) {
     return value;
 }
 
-/* `script` as base64, for a form. */
+/* Returns `script` as a form's parameter in base64. */
 static const char *user_data(const char *script) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     static char form[FORM_MAX];
@@ -323,7 +292,7 @@ static const char *user_data(const char *script) {
     return form;
 }
 
-/* Launches machines and gives the first one's id. */
+/* Launches machines. Returns the first machine's id. */
 static char *launch(const char *more, const char *script, char id[100]) {
     static char form[FORM_MAX + 400];
     snprintf(form, sizeof form, RUN "%.200s%s", more, user_data(script));
@@ -336,7 +305,7 @@ static bool says(const char *id, const char *text) {
     return strstr(read_path(path), text) != NULL;
 }
 
-/* Whether the machine is in that state. */
+/* Whether the machine is in the state. */
 static bool in_state(const char *id, const char *state) {
     char form[200], name[60];
     snprintf(form, sizeof form, "Action=DescribeInstances&InstanceId.1=%s", id);
@@ -344,7 +313,7 @@ static bool in_state(const char *id, const char *state) {
     return strstr(asked(form), name) != NULL;
 }
 
-/* A script whose processes hide as well as they can: in the background, in sessions of their own, without a parent. */
+/* A script whose processes hide as well as they can: in the background, in their own sessions, without a parent. */
 static const char HIDING[] = "#!/bin/sh\n"
                              "sleep 1000 &\n"
                              "(setsid sleep 1001 &)\n"
@@ -352,10 +321,10 @@ static const char HIDING[] = "#!/bin/sh\n"
                              "echo started\n"
                              "exec sleep 1004\n";
 
-/* A script that says where its metadata is. */
+/* A script that prints where its metadata is. */
 #define ENDPOINT_SAID "#!/bin/sh\necho \"endpoint $AWS_EC2_METADATA_SERVICE_ENDPOINT \"\n"
 
-/* The path that it has said. */
+/* Returns the path that the script printed. */
 static const char *metadata_of(const char *id, char path[300]) {
     char console[300], beginning[120];
     snprintf(console, sizeof console, "%s/%s/console.log", market.folder, id);
@@ -370,13 +339,12 @@ static const char *metadata_of(const char *id, char path[300]) {
 /* ---- Tests ---- */
 
 static void test_terminated_machines_are_gone(void **unused) {
-    (void)unused;
     char id[100], other[100], form[200];
     START("--model", "ec2");
     launch("&MaxCount=1" SPOT, HIDING, id);
     launch("&MaxCount=1", HIDING, other);
     WAIT_FOR(says(id, "started") && says(other, "started"));
-    WAIT_FOR(tagged() == 1 + 2 * 6); /* the market; a supervisor, the script, and its four others, twice */
+    WAIT_FOR(tagged() == 1 + 2 * 6); /* the market; for each machine a supervisor, the script and its four processes */
     snprintf(form, sizeof form, "Action=TerminateInstances&InstanceId.1=%s", id);
     (void)asked(form);
     WAIT_FOR(tagged() == 1 + 6);
@@ -387,7 +355,6 @@ static void test_terminated_machines_are_gone(void **unused) {
 }
 
 static void test_kill_9_leaves_nothing(void **unused) {
-    (void)unused;
     char id[100];
     START("--model", "ec2");
     launch("&MaxCount=3" SPOT, HIDING, id);
@@ -398,7 +365,6 @@ static void test_kill_9_leaves_nothing(void **unused) {
 }
 
 static void test_sigterm_writes_the_bill(void **unused) {
-    (void)unused;
     char id[100], path[200];
     START("--model", "ec2-2016");
     launch("&MaxCount=1&ClientToken=tok" SPOT, HIDING, id);
@@ -419,7 +385,6 @@ static void test_sigterm_writes_the_bill(void **unused) {
 }
 
 static void test_script_that_ends(void **unused) {
-    (void)unused;
     char spot[100], stopping[100], terminating[100];
     START("--model", "ec2");
     launch("&MaxCount=1" SPOT, "#!/bin/sh\nsleep 1000 &\n$PROTEUS_SHUTDOWN && exit 0\n", spot);
@@ -434,9 +399,8 @@ static void test_script_that_ends(void **unused) {
 }
 
 static void test_machine_finds_its_way(void **unused) {
-    (void)unused;
     char id[100], own[PATH_MAX], script[PATH_MAX], metadata[300];
-    setenv("AWS_EC2_METADATA_DISABLED", "true", 1); /* of our machine's service: those started there have their own */
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1); /* for the test; machines have their own service */
     START("--model", "ec2");
     unsetenv("AWS_EC2_METADATA_DISABLED");
     launch("&MaxCount=1" SPOT,
@@ -451,14 +415,14 @@ static void test_machine_finds_its_way(void **unused) {
     assert_non_null(realpath(program(), own));
     *strrchr(own, '/') = '\0';
     assert_true(says(id, strcat(own, ":")));
-    assert_true(says(id, "SigIgn:\t0000000000000000")); /* a script finds signals as they are after a login */
+    assert_true(says(id, "SigIgn:\t0000000000000000")); /* the script's signal handling is that of a login */
     snprintf(script, sizeof script, "%s/%s/user-data", market.folder, id);
     struct stat status;
     assert_int_equal(stat(script, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0700);
 }
 
-/* The state of the process whose number the machine has said (/proc/PID/stat). */
+/* Returns the state of the process whose number the machine printed (/proc/PID/stat). */
 static char state_of(const char *id) {
     char path[300];
     int pid = 0;
@@ -473,9 +437,8 @@ static char state_of(const char *id) {
     return state;
 }
 
-/* A slow machine stands still again and again, and goes on. */
+/* A slow machine is stopped and continued again and again. */
 static void test_slow_machines(void **unused) {
-    (void)unused;
     char slow[100];
     unsigned still = 0;
     unsigned runs = 0;
@@ -495,9 +458,8 @@ static void test_slow_machines(void **unused) {
     WAIT_FOR(in_state(slow, "terminated"));
 }
 
-/* What another user of this computer finds: nothing of the machines, no bill, no faults to set. */
+/* Another user of this computer gets nothing of the machines, no bill, and can't set faults. */
 static void test_strangers_get_nothing(void **unused) {
-    (void)unused;
     char id[100], path[400];
     START("--model", "ec2");
     launch("&MaxCount=1&IamInstanceProfile.Name=role" SPOT, "#!/bin/sh\n# a secret\nsleep 1000\n", id);
@@ -519,7 +481,6 @@ static void test_strangers_get_nothing(void **unused) {
 }
 
 static void test_eviction_by_price(void **unused) {
-    (void)unused;
     char id[100], path[400], metadata[300], header[200], form[300];
     START("--speed", "100", "--log", in_folder("log.jsonl")); /* the price passes the bid after 6 s; 1.2 s of notice */
     launch("&MaxCount=1" SPOT, ENDPOINT_SAID "exec sleep 1000\n", id);
@@ -552,14 +513,13 @@ static void test_eviction_by_price(void **unused) {
     (void)asked(form);
     WAIT_FOR(strstr(asked("Action=DescribeSpotInstanceRequests&Filter.1.Name=state&Filter.1.Value.1=active"),
                     "<code>fulfilled</code>") != NULL);
-    const char *log = read_path(in_folder("log.jsonl"));
+    const char *log = read_path("log.jsonl");
     assert_non_null(strstr(log, "{\"time\":\"2016-03-01T00:10:00Z\",\"event\":\"noticed\""));
     assert_non_null(strstr(log, "{\"time\":\"2016-03-01T00:12:00Z\",\"event\":\"ended\""));
 }
 
-/* Nobody holds the owner's lock. An open request may get a machine, which an owner that comes back wants to find. */
+/* The owner's lock is free. An open request may still get a machine, which the owner may want to find later. */
 static void test_an_open_request_keeps_the_market(void **unused) {
-    (void)unused;
     char form[300], request[100];
     int status;
     write_text("owner", "");
@@ -572,7 +532,7 @@ static void test_an_open_request_keeps_the_market(void **unused) {
              "&LaunchSpecification.Placement.AvailabilityZone=us-east-1a");
     element(asked(form), "spotInstanceRequestId", request);
     close(lock);
-    for (int looks = 0; looks < 4; looks++) { /* spotmarket looks every half second */
+    for (int looks = 0; looks < 4; looks++) { /* spotmarket checks every half second */
         clock_pause_ms(500);
         assert_int_equal(waitpid(market.pid, &status, WNOHANG), 0);
     }
@@ -583,21 +543,19 @@ static void test_an_open_request_keeps_the_market(void **unused) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* A second market would write over the first one's bill. */
+/* A second market would overwrite the first one's bill. */
 static void test_a_folder_has_one_market(void **unused) {
-    (void)unused;
     char command[3 * PATH_MAX];
     START("--speed", "1");
     snprintf(command, sizeof command, "%s --prices %s --credentials %s --folder %s 2>%s", program(),
              in_folder("prices.csv"), in_folder("credentials"), market.folder, in_folder("refused"));
     int status = system(command);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
-    assert_non_null(strstr(read_path(in_folder("refused")), "another spotmarket works in it"));
+    assert_non_null(strstr(read_path("refused"), "another spotmarket works in it"));
     (void)asked("Action=DescribeInstances");
 }
 
 static void test_events_and_boot(void **unused) {
-    (void)unused;
     char id[100];
     write_text("events", "# by schedule\nat 2016-03-01T00:05:00Z interrupt m3.large/us-east-1a notice 60s\n");
     START("--speed", "200", "--model", "ec2", "--events", in_folder("events"), "--boot", "60", "--rebalance", "100");
@@ -617,7 +575,6 @@ static void set_faults(const char *spec) {
 }
 
 static void test_faults_on_the_wire(void **unused) {
-    (void)unused;
     static const char call[] = RUN "&MaxCount=1&ClientToken=once" SPOT;
     char id[100];
     START("--faults", "lost=1");
@@ -633,7 +590,7 @@ static void test_faults_on_the_wire(void **unused) {
     const char *first = strstr(answer.body, "<instanceId>");
     assert_non_null(first);
     assert_null(strstr(first + 1, "<instanceId>"));
-    /* Answers that wait are dropped in peace when the market ends. */
+    /* Answers that wait are dropped without an error when the market ends. */
     set_faults("slow=1000:1");
     char body[] = "Action=DescribeInstances&Version=2016-11-15";
     char url[120];
@@ -649,7 +606,7 @@ static void test_faults_on_the_wire(void **unused) {
     assert_int_equal(answer.status, 0);
 }
 
-/* Sends raw bytes and gives the status of the answer, 0 when the server hangs up without one, -1 when it waits for
+/* Sends raw bytes. Returns the answer's status, 0 when the server closes without an answer, -1 when it waits for
  * more. */
 static int send_raw(const char *bytes, size_t size, size_t repeat) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -661,7 +618,7 @@ static int send_raw(const char *bytes, size_t size, size_t repeat) {
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     for (size_t i = 0; i < repeat; i++) {
         if (send(fd, bytes, size, MSG_NOSIGNAL) != (ssize_t)size) {
-            break; /* it has hung up */
+            break; /* the server closed the connection */
         }
     }
     char text[64] = "";
@@ -675,7 +632,6 @@ static int send_raw(const char *bytes, size_t size, size_t repeat) {
 }
 
 static void test_what_is_no_request(void **unused) {
-    (void)unused;
     static char many[20000];
     START("--model", "ec2");
     static const char large[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n";
@@ -690,7 +646,7 @@ static void test_what_is_no_request(void **unused) {
     assert_int_equal(send_raw(many, size, 1), 414);
     (void)send_raw("\x16\x03\x01\r\n\r\n", 7, 1000);
     memset(many, 'a', sizeof many);
-    (void)send_raw(many, sizeof many, 100); /* 2 MB without a line's end */
+    (void)send_raw(many, sizeof many, 100); /* 2 MB without the end of a line */
     static const char chunked[] = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
     static char chunk[70000];
     size = (size_t)snprintf(chunk, sizeof chunk, "%s", chunked);
@@ -702,7 +658,7 @@ static void test_what_is_no_request(void **unused) {
     assert_int_equal(market_end(SIGINT), 0);
 }
 
-/* A connection that begins a request and goes no further. */
+/* Opens a connection that begins a request and does not go on. */
 static int slow_client(const char *beginning) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     address.sin_port = htons((uint16_t)strtoul(strrchr(market.url, ':') + 1, NULL, 10));
@@ -713,9 +669,8 @@ static int slow_client(const char *beginning) {
     return fd;
 }
 
-/* More slow clients than there may be connections, and more all the time, keep no one out. */
+/* Slow clients above the limit of connections, and more all the time, keep no other client out. */
 static void test_slow_clients(void **unused) {
-    (void)unused;
     static const char *const beginnings[] = {"", "GET /clock HTT", "GET /clock HTTP/1.1\r\nHost: localhost\r\n",
                                              "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nAct"};
     enum { SLOW = 700, MORE = 20, ASKED = 10 };
@@ -744,13 +699,12 @@ static void test_slow_clients(void **unused) {
 /* ---- Wrong use ---- */
 
 static void test_wrong_use(void **unused) {
-    (void)unused;
     write_text("bad-events", "at noon interrupt m3.large/us-east-1a\n");
     write_text("too-fast", "{\"m3.large\": 1.5}");
     write_text("no-credentials", "[default]\nregion = us-east-1\n");
-    assert_int_equal(chmod(in_folder("no-credentials"), 0600), 0);
+    assert_int_equal(chmod("no-credentials", 0600), 0);
     write_text("others-read-it", "[default]\n");
-    assert_int_equal(chmod(in_folder("others-read-it"), 0640), 0);
+    assert_int_equal(chmod("others-read-it", 0640), 0);
     static const struct {
         const char *option, *value, *says;
     } wrong[] = {
@@ -779,7 +733,7 @@ static void test_wrong_use(void **unused) {
                  program(), in_folder("prices.csv"), in_folder("credentials"), in_folder("wrong"), wrong[i].option,
                  file ? in_folder(wrong[i].value) : wrong[i].value, in_folder("stderr"));
         int status = system(command);
-        const char *text = read_path(in_folder("stderr"));
+        const char *text = read_path("stderr");
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 2 || strstr(text, wrong[i].says) == NULL ||
             strchr(text, '\n') != text + strlen(text) - 1) {
             fail_msg("%s %s: status %d: %s", wrong[i].option, wrong[i].value, status, text);
@@ -789,21 +743,21 @@ static void test_wrong_use(void **unused) {
 
 /* ---- AWS's own command line ---- */
 
-/* Runs `aws ec2 ...`; its standard output; *status its exit status. */
+/* Runs `aws ec2 ...`. Returns its standard output; *status: its exit status. */
 static const char *aws(const char *arguments, int *status) {
     static char command[4000];
     snprintf(command, sizeof command, "aws --endpoint-url %s --output text ec2 %s >%s 2>%s", market.url, arguments,
              in_folder("aws-out"), in_folder("aws-err"));
     int code = system(command);
     *status = WIFEXITED(code) ? WEXITSTATUS(code) : -1;
-    return read_path(in_folder("aws-out"));
+    return read_path("aws-out");
 }
 
 static const char *aws_done(const char *arguments) {
     int status;
     const char *text = aws(arguments, &status);
     if (status != 0) {
-        fail_msg("aws ec2 %s: %d: %s", arguments, status, read_path(in_folder("aws-err")));
+        fail_msg("aws ec2 %s: %d: %s", arguments, status, read_path("aws-err"));
     }
     return text;
 }
@@ -814,7 +768,6 @@ static void word_of(const char *text, char word[100]) {
 }
 
 static void test_awscli(void **unused) {
-    (void)unused;
     char first[100], sir[100], other[100], command[1000];
     int status;
     if (system("aws --version >/dev/null 2>&1") != 0) {
@@ -889,11 +842,11 @@ static void test_awscli(void **unused) {
     setenv("AWS_SECRET_ACCESS_KEY", "guessed", 1);
     (void)aws("describe-instances", &status);
     assert_int_not_equal(status, 0);
-    assert_non_null(strstr(read_path(in_folder("aws-err")), "AuthFailure"));
+    assert_non_null(strstr(read_path("aws-err"), "AuthFailure"));
     setenv("AWS_ACCESS_KEY_ID", KEY_ID, 1);
     (void)aws("describe-instances", &status);
     assert_int_not_equal(status, 0);
-    assert_non_null(strstr(read_path(in_folder("aws-err")), "SignatureDoesNotMatch"));
+    assert_non_null(strstr(read_path("aws-err"), "SignatureDoesNotMatch"));
     unsetenv("AWS_ACCESS_KEY_ID");
     unsetenv("AWS_SECRET_ACCESS_KEY");
     assert_int_equal(market_end(SIGTERM), 0);
@@ -901,24 +854,24 @@ static void test_awscli(void **unused) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_teardown(name, tear_down)
+#define EACH(name) cmocka_unit_test_teardown(name, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_terminated_machines_are_gone),
-        TEST(test_kill_9_leaves_nothing),
-        TEST(test_sigterm_writes_the_bill),
-        TEST(test_script_that_ends),
-        TEST(test_machine_finds_its_way),
-        TEST(test_slow_machines),
-        TEST(test_strangers_get_nothing),
-        TEST(test_eviction_by_price),
-        TEST(test_an_open_request_keeps_the_market),
-        TEST(test_a_folder_has_one_market),
-        TEST(test_events_and_boot),
-        TEST(test_faults_on_the_wire),
-        TEST(test_what_is_no_request),
-        TEST(test_slow_clients),
-        TEST(test_wrong_use),
-        TEST(test_awscli),
+        EACH(test_terminated_machines_are_gone),
+        EACH(test_kill_9_leaves_nothing),
+        EACH(test_sigterm_writes_the_bill),
+        EACH(test_script_that_ends),
+        EACH(test_machine_finds_its_way),
+        EACH(test_slow_machines),
+        EACH(test_strangers_get_nothing),
+        EACH(test_eviction_by_price),
+        EACH(test_an_open_request_keeps_the_market),
+        EACH(test_a_folder_has_one_market),
+        EACH(test_events_and_boot),
+        EACH(test_faults_on_the_wire),
+        EACH(test_what_is_no_request),
+        EACH(test_slow_clients),
+        EACH(test_wrong_use),
+        EACH(test_awscli),
     };
     return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
 }

@@ -1,7 +1,7 @@
-/* stages: sums what a chain of stages makes of numbers, and prints the sums: they must not depend on which process
- * runs a stage. With --widen the output of a second stage is larger than that of the first by so many bytes, which
- * follow from the number. With --varied items differ in size, which must not change the sums. With --mistake a stage
- * calls what it must not. A test's app, no example. */
+/* stages: sums what a chain of stages makes of numbers, and prints the sums, which must not depend on the processes
+ * that run a stage. --widen makes a second stage's output larger than the first one's; by how much depends on the
+ * item's number. --varied gives items different sizes, which must not change the sums. With --mistake a stage makes a
+ * forbidden call. An app for tests, not an example. */
 #include "agileml.h"
 
 #include <stdbool.h>
@@ -15,25 +15,25 @@ enum { SUMS };
 enum { NUMBERS, RANDOM, ITEMS, WIDTH };
 
 struct stages {
-    int64_t items, sleep_us; /* sleep_us: that the first stage takes for an item */
+    int64_t items, sleep_us; /* sleep_us: time of the first stage for an item */
     int64_t widen;
-    int64_t varied; /* items carry up to so many bytes more; 0: all items are numbers alone */
+    int64_t varied; /* limit of an item's extra bytes; 0: items are numbers alone */
     struct aml_stage *chain;
     const char *mistake;
-    bool feeder; /* this process is one */
+    bool feeder; /* this process is a feeder */
 };
 
-/* What the stages make of an item, a uint32_t. */
+/* The stages' result for an item, which is a uint32_t. */
 struct tagged {
     uint32_t number, random;
 };
 
 struct looked {
     struct tagged tagged;
-    int64_t before; /* items that were counted in earlier clocks */
+    int64_t before; /* items counted in earlier clocks */
 };
 
-/* How many bytes a varied item carries behind its number. */
+/* Returns how many bytes a varied item has after its number. */
 static size_t more_bytes(const struct stages *stages, uint32_t number) {
     return number * UINT64_C(7919) % (uint64_t)(stages->varied + 1);
 }
@@ -64,7 +64,7 @@ static int read_numbers(aml_worker *worker, void *context) {
     return kept < 0 ? kept : 0;
 }
 
-/* Takes the number of a varied item, which must be as it was emitted. */
+/* Gets the number of a varied item, which must be as it was emitted. */
 static int take_varied(aml_worker *worker, const struct stages *stages, const struct aml_item *item, uint32_t *number) {
     const unsigned char *bytes = aml_item_bytes(item);
     memcpy(number, bytes, sizeof *number);
@@ -145,7 +145,7 @@ static int add_up(aml_worker *worker, const void *items, size_t count, void *con
         sums[NUMBERS] += looked[i].tagged.number;
         sums[RANDOM] += looked[i].tagged.random;
         sums[ITEMS]++;
-        if (looked[i].before < before) { /* more after a failure: the process's own later updates */
+        if (looked[i].before < before) { /* after a failure there are more: the process's own later updates */
             return aml_error(worker, AML_EINPUT, "a stage saw %lld items before clock %llu, expected %lld or more",
                              (long long)looked[i].before, (unsigned long long)aml_clock(worker), (long long)before);
         }
@@ -153,7 +153,7 @@ static int add_up(aml_worker *worker, const void *items, size_t count, void *con
     return aml_update_param(worker, SUMS, 0, sums);
 }
 
-/* Test items have been through all stages, with the same random bits each time. */
+/* Checks that test items have been through all stages, with the same random bits each time. */
 static int check_tests(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct looked *looked = items;
     double sum = 0;
@@ -189,7 +189,7 @@ static int set_sizes(aml_worker *worker, struct aml_app *app) {
     struct aml_stage *chain = stages->chain;
     (void)worker;
     chain[1].bytes = sizeof(struct tagged) + (size_t)stages->widen;
-    app->read_only_emits = !fails_reading(stages); /* otherwise a feeder takes the items from another node */
+    app->read_only_emits = !fails_reading(stages); /* otherwise a feeder gets the items from another node */
     app->item_varied = stages->varied > 0;
     app->item_bytes = stages->varied > 0 ? 0 : sizeof(uint32_t);
     return 0;

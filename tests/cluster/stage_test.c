@@ -1,21 +1,14 @@
-/* Stages of an app (agileml.h, struct aml_stage), with real processes: what they make does not depend on who runs them,
- * on how many threads, or on nodes that die; and what a stage must not do is refused. */
+/* Stages of an app (agileml.h, struct aml_stage), with real processes. Their results do not depend on the processes
+ * that run them, on the number of threads, or on nodes that die. Forbidden calls in a stage are refused. */
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-/* What a job chooses by measured times says nothing where programs are slowed down. */
+/* Whether choices by measured times are checked: not in sanitized programs, which are slower. */
 static bool times_count(void) {
     return getenv("PROTEUS_SANITIZED") == NULL;
 }
 
-/* How many iterations: fewer where what the job decides by its times is not looked at. */
+/* Returns the number of iterations: fewer where choices by measured times are not checked. */
 static int iterations(int many, int few) {
     return times_count() ? many : few;
 }
@@ -23,7 +16,6 @@ static int iterations(int many, int few) {
 #define STAGES "$tests/stage_app --iterations 40 --clocks-per-iteration 1"
 
 static void test_the_same_outputs_whoever_makes_them(void **state) {
-    (void)state;
     run_well("$run -- " STAGES " && grep '^sums ' out >one && test $(wc -l <one) = 1");
     assert_true(summary("items_processed") == 40.0 * 4500);
     double tests;
@@ -38,10 +30,9 @@ static void test_the_same_outputs_whoever_makes_them(void **state) {
     assert_true(summary("failures") == 1);
 }
 
-/* Items that differ in size become the same as items of one size, in memory and on disk, also by feeders and for nodes
- * that take over what others had. */
+/* Items of different sizes have the same results as items of one size: in memory and on disk, with feeders, and on
+ * nodes that take over others' items. */
 static void test_items_of_different_sizes(void **state) {
-    (void)state;
     run_well("$run -- " STAGES " && grep '^sums ' out >one");
     double tests;
     double same;
@@ -62,9 +53,8 @@ static void test_items_of_different_sizes(void **state) {
     assert_true(summary("items_fed") > 0 && summary("failures") >= 1);
 }
 
-/* Feeders make what they can, and the sums are as without them, also when feeders are killed and come. */
+/* With feeders the sums are the same, also when feeders are killed and join. */
 static void test_the_same_outputs_from_feeders(void **state) {
-    (void)state;
     static const char app[] = "$tests/stage_app --items 1000 --sleep-us 300 --iterations 40";
     run_well("$run --reliable 1 --transient 1 --stage 1 -- %s && grep '^sums ' out >none", app);
     run_well("$run --reliable 1 --transient 1 --stage 1 --feeders 2 -- %s && grep '^sums ' out >fed && cmp none fed",
@@ -75,7 +65,8 @@ static void test_the_same_outputs_from_feeders(void **state) {
              "grep '^sums ' out >killed && cmp none killed",
              app);
     assert_true(summary("items_fed") > 0);
-    /* The second stage makes much of little in no time: the node finds out, and runs it itself. */
+    /* The second stage makes much output of little input in no time. The node measures that, and runs the stage
+     * itself. */
     static const char wide[] = "$tests/stage_app --items 60 --sleep-us 300 --widen 900000 --iterations";
     const int wide_iterations = iterations(120, 40);
     run_well("$run -- %s %d && grep '^sums ' out >none", wide, wide_iterations);
@@ -86,13 +77,12 @@ static void test_the_same_outputs_from_feeders(void **state) {
     if (times_count()) {
         assert_text("err", "feeders run the stages up to 'tag' for this node, not up to 'widen'");
     }
-    /* Stages that take no time are not worth a question, once that is known. */
+    /* Stages that take no time are not worth a request, once their time is known. */
     run_well("$run --reliable 1 --feeders 1 -- $tests/stage_app --iterations 5 && grep -q '^sums ' out");
 }
 
-/* The job chooses its feeders. One that is resumed chooses anew. */
+/* The job chooses its feeders; a resumed job chooses again. */
 static void test_a_job_chooses_its_feeders(void **state) {
-    (void)state;
     static const char app[] = "$tests/stage_app --items 300 --clocks-per-iteration 1";
     const int all = iterations(90, 30);
     run_well("$run --reliable 1 -- %s --iterations %d && grep '^sums ' out >none", app, all);
@@ -108,15 +98,14 @@ static void test_a_job_chooses_its_feeders(void **state) {
     if (times_count()) {
         assert_text("report", "\"event\":\"add-feeder\"");
     }
-    /* It has none where there is nothing to feed. */
+    /* A job without stages worth feeding has no feeders. */
     run_well("$run --reliable 1 --feeders auto -- $tests/stage_app --iterations 5");
     assert_true(summary("feeders_wanted") == 0);
 }
 
-/* A job that chooses its feeders gives the first one more threads before it asks for another; so it goes on when its
- * controller is started again. With --threads the feeder keeps these. */
+/* A job that chooses its feeders gives the first feeder more threads before it adds another, also after its controller
+ * has restarted. A feeder with --threads keeps that number. */
 static void test_a_feeder_gets_threads(void **state) {
-    (void)state;
     static const char app[] = "$tests/stage_app --items 300 --clocks-per-iteration 1";
     const int all = iterations(100, 30);
     const int killed = iterations(60, 20);
@@ -137,7 +126,6 @@ static void test_a_feeder_gets_threads(void **state) {
 }
 
 static void test_threads_that_nobody_chooses(void **state) {
-    (void)state;
     run_refused("$tests/stage_app --controller tcp://127.0.0.1:1 --threads-max 2",
                 "--threads-max: expected it with --tier feeder and without --threads");
     run_refused("$tests/stage_app --controller tcp://127.0.0.1:1 --tier feeder --threads 2 --threads-max 2",
@@ -145,7 +133,6 @@ static void test_threads_that_nobody_chooses(void **state) {
 }
 
 static void test_feeders_that_nobody_can_add(void **state) {
-    (void)state;
     run_refused("$bin/proteus run --feeders some -- " STAGES,
                 "--feeders some: expected a number from 0 to 4096, auto, or auto:MAX");
     run_refused("$bin/proteus run --feeders auto:0 -- " STAGES, "--feeders auto:0: expected");
@@ -156,7 +143,6 @@ static void test_feeders_that_nobody_can_add(void **state) {
 }
 
 static void test_what_a_stage_must_not_do(void **state) {
-    (void)state;
     run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake read",
                 "aml_read_param: called in a stage: expected in begin, clock, evaluate, finish or a stage with "
                 "AML_STAGE_STATE");
@@ -172,9 +158,8 @@ static void test_what_a_stage_must_not_do(void **state) {
                 "aml_emit_varied: item 0: 1 runs of rows, expected none: the app has stages");
 }
 
-/* A feeder that can't read the input on its machine goes alone. */
+/* A feeder that can't read the input on its machine leaves; the job goes on. */
 static void test_a_feeder_that_cannot_read(void **state) {
-    (void)state;
     run_well("rm -f report; $bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 "
              "--report report >says & controller=$!; "
              "while ! grep -q nodes says; do sleep 0.05; done; read -r listening on at more <says; "
@@ -184,15 +169,10 @@ static void test_a_feeder_that_cannot_read(void **state) {
              "node feeder 2>feeder; test $? = 2 && wait $controller && grep '^sums ' sums");
     assert_text("feeder", "numbers: no such file");
     assert_text("report", "\"reason\":\"numbers: no such file\"");
-    /* One that the launcher has started, too. */
+    /* The same with a feeder that the launcher started. */
     run_well("$run --feeders 1 -- $tests/stage_app --items 300 --sleep-us 2000 --iterations 8 "
              "--clocks-per-iteration 1 --mistake read-at-feeder");
     assert_text("report", "\"reason\":\"numbers: no such file\"");
-}
-
-static int set_up(void **state) {
-    (void)state;
-    return shell_open("stage_test");
 }
 
 int main(void) {
@@ -206,9 +186,9 @@ int main(void) {
         cmocka_unit_test(test_threads_that_nobody_chooses), cmocka_unit_test(test_feeders_that_nobody_can_add),
         cmocka_unit_test(test_what_a_stage_must_not_do),    cmocka_unit_test(test_a_feeder_that_cannot_read),
     };
-    int failed = cmocka_run_group_tests_name("stages, their threads", threads, set_up, shell_close);
+    int failed = cmocka_run_group_tests_name("stages, their threads", threads, shell_open, files_close);
     if (!only_threads()) {
-        failed += cmocka_run_group_tests_name("stages", others, set_up, shell_close);
+        failed += cmocka_run_group_tests_name("stages", others, shell_open, files_close);
     }
     return failed;
 }

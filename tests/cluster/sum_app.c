@@ -1,8 +1,8 @@
-/* sum: adds whole numbers, so that the end of a run can be checked to the last bit (invariant I1): every item's
- * contribution must stand in the tables once for each clock that worked on it, whoever joined, left or was lost
- * meanwhile. Uses every way to change a row that the API has, and an optimizer whose steps depend on their order, so
- * that a step that is left out or made twice, or a state that is lost, shows in the end. `finish` reads the input once
- * more, scans all tables and fails the job when a row differs from what the input says. A test's app, no example. */
+/* sum: adds whole numbers, so that a run's result can be checked to the last bit (invariant I1). Every item's
+ * contribution must be in the tables once for each clock that worked on it, whichever nodes join, leave or are lost. It
+ * uses every way of the API to change a row. An optimizer whose steps depend on their order shows a missing or repeated
+ * step and a lost state. `finish` reads the input again, scans all tables and fails the job when a row differs from
+ * what the input gives. An app for tests, not an example. */
 #include "agileml.h"
 
 #include <errno.h>
@@ -17,29 +17,29 @@
 #include <time.h>
 #include <unistd.h>
 
-extern const char *slow_server_name; /* slow_server.c: this node's */
+extern const char *slow_server_name; /* slow_server.c: this node's name */
 
 enum { USERS, ITEMS, DENSE, BUCKETS, STEPPED, TABLES };
 enum { DENSE_ROWS = 7, BUCKET_COUNT = 97, BUCKETS_AT_ONCE = 50, STEPPED_ROWS = 11 };
 enum { TOTAL_VALUE, TOTAL_FACTORED };
 
-/* A machine of some speed, see slowness_of. */
+/* How slow this machine is: see slowness_of. */
 struct slowness {
     double factor, extra_us, on_seconds, period_seconds; /* period 0: always */
 };
 
 struct sum {
     const char *data;
-    int64_t slow_us;  /* per call, to make a run last */
-    int64_t slice_us; /* per slice */
-    int64_t item_us;  /* per item, on a machine that is not slow */
+    int64_t slow_us;  /* pause of each call, to make a run last */
+    int64_t slice_us; /* pause for each slice */
+    int64_t item_us;  /* pause for each item on a machine that is not slow */
     struct slowness slowness;
-    _Atomic uint64_t paused_clock; /* that had its extra pause */
-    bool miscount;                 /* a deliberate fault: the check must find it */
-    bool by_process;               /* another one: each process reads another value */
-    bool read_itself;              /* each node reads its data, whoever else has it */
+    _Atomic uint64_t paused_clock; /* the last clock with the extra pause */
+    bool miscount;                 /* a deliberate mistake, which the check must find */
+    bool by_process;               /* a deliberate mistake: each process reads another value */
+    bool read_itself;              /* each node reads its own data, even if another node has it */
     int64_t die_reading;           /* the node with this number is killed while it reads; 0: none */
-    int64_t notes;                 /* lines that `configure` says; then other functions say some, too; 0: none */
+    int64_t notes;                 /* notes of `configure`; if not 0, other functions note lines, too */
 };
 
 struct item {
@@ -47,23 +47,23 @@ struct item {
     float rating;
 };
 
-/* Keys are not in the items, so each row carries its key's factor in its start value. */
+/* Items lack their keys, so each row has its key's factor in its start value. */
 static int64_t factor_of(uint64_t key) {
     return (int64_t)(key % 1000) + 1;
 }
 
-/* Row: factor, sum of values, sum of values x factor, how many. */
+/* A row: factor, sum of values, sum of values x factor, number of items. */
 static void start_row(void *context, uint64_t key, void *row) {
     (void)context;
     ((int64_t *)row)[0] = factor_of(key);
 }
 
-/* The row of STEPPED that a user's items add to. */
+/* Returns the row of STEPPED that a user's items add to. */
 static uint64_t stepped_key(int64_t user_factor) {
     return (uint64_t)user_factor % STEPPED_ROWS * UINT64_C(0x9876543210FE);
 }
 
-/* aml_table.apply of STEPPED. Row: steps, number of items. */
+/* The optimizer (aml_table.apply) of STEPPED. A row: steps, number of items. */
 static void step_row(const struct aml_step *step, const void *parameters) {
     uint64_t *row = step->row;
     uint64_t *kept = step->state;
@@ -113,7 +113,7 @@ static int sum_read(aml_worker *worker, void *context) {
     return aml_read_ratings(worker, sum->data, read_some, context);
 }
 
-/* Counts items in their buckets, some of which are there several times. */
+/* Counts items in their buckets, which may repeat. */
 static int count_buckets(aml_worker *worker, const struct item *items, size_t count) {
     uint64_t keys[BUCKETS_AT_ONCE];
     double buckets[BUCKETS_AT_ONCE][2];
@@ -125,7 +125,7 @@ static int count_buckets(aml_worker *worker, const struct item *items, size_t co
     return aml_update_params(worker, BUCKETS, keys, count, buckets);
 }
 
-/* The time that the items take on this machine. */
+/* Sleeps for the time that the items take on this machine. */
 static void pause_for(struct sum *sum, uint64_t clock, size_t count, size_t slices) {
     const struct slowness *slowness = &sum->slowness;
     struct timespec now;
@@ -142,7 +142,7 @@ static void pause_for(struct sum *sum, uint64_t clock, size_t count, size_t slic
     }
 }
 
-/* Adds the items' values, and their number, to the sums for the optimizer. */
+/* Adds the items' values and their number to the optimizer's sums. */
 static int add_stepped(aml_worker *worker, const struct item *items, size_t count) {
     struct aml_rows users = aml_table_rows(worker, USERS);
     int64_t sums[STEPPED_ROWS][2] = {{0}};
@@ -210,7 +210,7 @@ static int sum_clock(aml_worker *worker, const void *items, size_t count, void *
 
 /* ---- The check ---- */
 
-/* What must stand in the row of a user or an item. */
+/* Expected content of a user's or an item's row. */
 struct expected {
     uint64_t key;
     int64_t value, times; /* sums over the clocks that ran */
@@ -218,11 +218,11 @@ struct expected {
 };
 
 struct expectation {
-    struct expected *rows; /* by key, once sorted */
+    struct expected *rows; /* sorted by key before use */
     size_t count, capacity;
 };
 
-/* What the items of one part of an iteration add to a row of STEPPED. */
+/* What an iteration part's items add to a row of STEPPED. */
 struct part_sum {
     uint64_t value, count;
 };
@@ -230,11 +230,11 @@ struct part_sum {
 struct check {
     aml_worker *worker;
     struct part_sum *parts;             /* [clocks per iteration][STEPPED_ROWS] */
-    struct expectation rows[2];         /* of USERS and ITEMS */
-    int64_t value, factored, count;     /* of the input: what the totals must be */
-    int64_t worked_value, worked_count; /* over the clocks that ran: what each table's sums must be */
-    int table;                          /* being scanned: */
-    double sums[2];                     /* values, how many */
+    struct expectation rows[2];         /* of USERS and of ITEMS */
+    int64_t value, factored, count;     /* of the input; the totals must be the same */
+    int64_t worked_value, worked_count; /* sums over the clocks that ran; each table must have the same */
+    int table;                          /* the table that is being scanned */
+    double sums[2];                     /* of that table: values, number of items */
 };
 
 static int expect(struct check *check, int table, uint64_t key, int64_t value, int64_t times) {
@@ -252,12 +252,12 @@ static int expect(struct check *check, int table, uint64_t key, int64_t value, i
     return 0;
 }
 
-/* The part of an iteration in which the library works on a user's ratings. */
+/* Returns the part of an iteration in which the library works on a user's ratings. */
 static uint64_t part_of(const aml_worker *worker, uint64_t user) {
     return (aml_mix(aml_seed(worker), user) >> 33) % aml_clocks_per_iteration(worker);
 }
 
-/* The library works on a user's ratings in this many of the clocks up to the last one. */
+/* Returns in how many clocks, up to the last one, the library worked on a user's ratings. */
 static int64_t times_worked_on(const aml_worker *worker, uint64_t user) {
     uint64_t clocks = aml_clocks_per_iteration(worker);
     uint64_t part = part_of(worker, user);
@@ -286,7 +286,7 @@ static int expected_order(const void *a, const void *b) {
     return left->key < right->key ? -1 : left->key > right->key;
 }
 
-/* Sorts and puts together what is of the same key. */
+/* Sorts by key and merges entries with the same key. */
 static void expectation_sort(struct expectation *expectation) {
     size_t kept = 0;
     if (expectation->count > 0) {
@@ -304,7 +304,7 @@ static void expectation_sort(struct expectation *expectation) {
     expectation->count = kept;
 }
 
-/* The input again, by other means than the library's: lines of two whole numbers and one that need not be. */
+/* Reads the input again, without the library: lines of two whole numbers and one real number. */
 static int expect_input(struct check *check, const char *path) {
     char *line = NULL;
     size_t room = 0;
@@ -374,7 +374,7 @@ static int check_rows(void *context, const uint64_t *keys, const void *rows, siz
     return result;
 }
 
-/* A row of STEPPED: the steps of all clocks, made once more. */
+/* Checks a row of STEPPED by repeating the steps of all clocks. */
 static int check_stepped(void *context, const uint64_t *keys, const void *rows, size_t count) {
     const struct check *check = context;
     uint64_t clocks = aml_clocks_per_iteration(check->worker);
@@ -448,9 +448,9 @@ static int sum_finish(aml_worker *worker, void *context) {
     return result;
 }
 
-/* Sets this node's slowness by $SUM_SLOW: "NAME:FACTOR:EXTRA_US:ON_S:PERIOD_S ..." with a node's name, by how much its
- * items' pauses are longer, and an extra pause of each clock in the first ON_S of every PERIOD_S seconds. It is no
- * option, as those are the whole job's. */
+/* Returns this node's slowness from $SUM_SLOW: "NAME:FACTOR:EXTRA_US:ON_S:PERIOD_S ...". For the node NAME, items'
+ * pauses are FACTOR times as long. In the first ON_S of every PERIOD_S seconds each clock has an extra pause. A
+ * variable, not an option, as options are those of the whole job. */
 static struct slowness slowness_of(void) {
     struct slowness slowness = {.factor = 1};
     const char *text = getenv("SUM_SLOW");

@@ -1,18 +1,12 @@
-/* Tokens in a job of real processes: nodes join by one that lets so many in, each role may do what is its own, and what
- * a token may not do is refused in words. */
+/* Tokens in a job of real processes. A token lets a limited number of nodes join, each role has its own rights, and
+ * everything else is refused with a message. */
 #include "tests/cluster/shell.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define SUM "$tests/sum_app --data ratings.csv"
 
-/* Defines `begin OPTIONS`, which starts a controller and sets its process, $controller, and its address, $at. */
+/* Defines the shell function `begin OPTIONS`, which starts a controller and sets its process, $controller, and its
+ * address, $at. */
 #define BEGIN                                                                                                          \
     "rm -f says report; "                                                                                              \
     "begin() { $bin/proteus controller --listen tcp://127.0.0.1:0 --key job.key --report report $* >says & "           \
@@ -20,21 +14,18 @@
     "read -r listening on at more <says; }; "
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("token_test") != 0) {
+    if (shell_open_with_ratings(state) != 0) {
         return -1;
     }
-    run_well("for u in 1 2 3 4 5; do for i in 1 2 3 4; do echo $u,$i,$(((u * i) %% 5 + 1)); done; done >ratings.csv; "
-             "$bin/proteus keygen job.key && $bin/proteus keygen other.key && "
+    run_well("$bin/proteus keygen job.key && $bin/proteus keygen other.key && "
              "for role in node operator observer; do "
              "$bin/proteus keygen --role $role --key job.key --nodes 3 $role.token || exit 1; done && "
              "stat -c %%a *.token | sort -u | grep -qx 600 && ! grep -q secret *.token");
     return 0;
 }
 
-/* Three nodes by a token for three. An observer sees them, an operator evicts one and stops the job. */
-static void test_a_job_by_tokens(void **state) {
-    (void)state;
+/* Three nodes join by a token for three. An observer sees them; an operator evicts one of them and stops the job. */
+TEST(a_job_by_tokens) {
     run_well(BEGIN
              "begin --reliable 1 --transient 2 --stage 1; "
              "for node in r/reliable s/transient t/transient; do " SUM " --iterations 100000 --slow-us 2000 "
@@ -51,9 +42,8 @@ static void test_a_job_by_tokens(void **state) {
              "tail -n 1 report | grep -q '\"ok\":true' || exit 18; wait");
 }
 
-/* The fourth node waits outside until one of three has gone. */
-static void test_a_token_for_three_lets_a_fourth_wait(void **state) {
-    (void)state;
+/* A fourth node waits until one of the three has gone. */
+TEST(a_token_for_three_lets_a_fourth_wait) {
     run_well(BEGIN
              "begin --reliable 1 --transient 2 --stage 1 --failure-timeout 2; "
              "node() { " SUM " --iterations 100000 --slow-us 2000 --controller=$at --tier=$1 --key node.token "
@@ -65,9 +55,8 @@ static void test_a_token_for_three_lets_a_fourth_wait(void **state) {
              "$bin/proteus stop --controller $at --key operator.token || exit 13; wait $controller");
 }
 
-/* A process that was given up while it stood still joins anew after its token's time. */
-static void test_a_node_rejoins_after_its_tokens_time(void **state) {
-    (void)state;
+/* A process that was given up while it was stopped joins again after its token has expired. */
+TEST(a_node_rejoins_after_its_tokens_time) {
     run_well(BEGIN
              "begin --reliable 1 --transient 1 --stage 1 --failure-timeout 1; "
              "$bin/proteus keygen --role node --tier transient --key job.key --lifetime 3s short.token; "
@@ -83,8 +72,7 @@ static void test_a_node_rejoins_after_its_tokens_time(void **state) {
              "$bin/proteus stop --controller $at --key operator.token || exit 12; wait $controller");
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     run_refused("$bin/proteus controller --listen tcp://127.0.0.1:0 --key node.token --reliable 1",
                 "the controller needs the job's key: a token was given");
     run_refused("$bin/proteus keygen --role node --key node.token new.token", "a token, expected the job's key");
@@ -104,11 +92,5 @@ static void test_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_job_by_tokens),
-        cmocka_unit_test(test_a_token_for_three_lets_a_fourth_wait),
-        cmocka_unit_test(test_a_node_rejoins_after_its_tokens_time),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, set_up, shell_close);
+    return tests_run(set_up, files_close);
 }

@@ -1,14 +1,7 @@
-/* Tests of jobs without a reliable node, with real processes that are killed: in stage transient each part of the
- * tables has a copy on another node, in another group where there is one. And of jobs that exchange by a ring. */
+/* Tests of jobs without a reliable node, with real processes that are killed. In stage transient each partition has a
+ * copy on another node, in another group if there is one. Also tests jobs that exchange by a ring. */
 #include "tests/cluster/shell.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { RATINGS = 6000, ITERATIONS = 60 };
 
@@ -16,11 +9,10 @@ enum { RATINGS = 6000, ITERATIONS = 60 };
 #define SUMS  "$tests/sum_app --data ratings --iterations 60"
 #define QUICK "--failure-timeout 3 --events events --reliable 0"
 
-/* Runs a node's program with the group that $1 says by its name: "even" or "odd". */
+/* Runs a node's program in group "even" or "odd", by the number in its name. */
 #define GROUPS "$PWD/group "
 
-static void test_nodes_lost_one_by_one(void **state) {
-    (void)state;
+TEST(nodes_lost_one_by_one) {
     run_well("printf 'iteration 10 kill node-2\\niteration 25 kill node-4\\niteration 40 kill node-1\\n' >events; "
              "$run " QUICK " --transient 5 -- " SUMS " --slow-us 4000");
     assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
@@ -28,9 +20,8 @@ static void test_nodes_lost_one_by_one(void **state) {
     assert_text("report", "\"stage\":\"transient\"");
 }
 
-/* Nodes join and leave, too; reliable ones are as good as others. */
-static void test_nodes_that_come_and_go(void **state) {
-    (void)state;
+/* Nodes join and leave, too; reliable nodes count like others. */
+TEST(nodes_that_come_and_go) {
     run_well("printf 'iteration 5 join transient 2\\niteration 20 evict node-1\\niteration 30 kill node-3\\n"
              "iteration 40 join reliable 1\\n' >events; "
              "$run " QUICK " --transient 3 --stage transient -- " SUMS " --slow-us 6000");
@@ -39,19 +30,17 @@ static void test_nodes_that_come_and_go(void **state) {
     assert_no_text("report", "\"stage\":1");
 }
 
-/* Without --stage the first reliable node takes the tables over. */
-static void test_auto_uses_a_reliable_node_that_joins(void **state) {
-    (void)state;
+/* Without --stage the first reliable node that joins gets the tables. */
+TEST(auto_uses_a_reliable_node_that_joins) {
     run_well("printf 'iteration 5 join reliable 1\\n' >events; "
-             "$run " QUICK " --transient 1 -- " SUMS " --slow-us 30000"); /* the node has to join before the end */
+             "$run " QUICK " --transient 1 -- " SUMS " --slow-us 30000"); /* the node must join before the end */
     assert_text("report", "\"stage\":\"transient\"");
     assert_text("report", "\"reason\":\"stage 1\"");
     assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
 }
 
-/* All nodes of one group at once: half of the job. */
-static void test_a_group_that_is_lost(void **state) {
-    (void)state;
+/* All nodes of one group, half of the job, are lost at once. */
+TEST(a_group_that_is_lost) {
     run_well("printf 'iteration 20 kill node-1 node-3 node-5\\n' >events; "
              "$run " QUICK " --transient 6 -- " GROUPS SUMS " --slow-us 4000");
     assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
@@ -60,10 +49,9 @@ static void test_a_group_that_is_lost(void **state) {
     assert_text("report", "\"group\":\"even\"");
 }
 
-/* All nodes but one at once, twice: what the last one has no copy of is in its cache, as each node has all rows of this
- * app's tables. The app checks its sums. */
-static void test_one_node_is_left(void **state) {
-    (void)state;
+/* All nodes but one are lost at once, twice. The last node's cache has every row without a copy, as this app's tables
+ * are replicated. The app checks its sums. */
+TEST(one_node_is_left) {
     static const char *const exchanges[] = {"direct", "ring --staleness 2"};
     for (size_t e = 0; e < sizeof exchanges / sizeof *exchanges; e++) {
         run_well("printf 'iteration 10 kill node-1 node-2 node-3 node-4\\niteration 12 join transient 3\\n"
@@ -77,9 +65,8 @@ static void test_one_node_is_left(void **state) {
     }
 }
 
-/* Both copies at once: the job ends and says so, and goes on from its checkpoint. */
-static void test_both_groups_lost(void **state) {
-    (void)state;
+/* Both copies are lost at once: the job ends with an error, and resumes from its checkpoint. */
+TEST(both_groups_lost) {
     assert_int_equal(run("printf 'iteration 40 kill node-1 node-2 node-3\\n' >events; "
                          "$run " QUICK " --transient 4 --checkpoint saved --checkpoint-every 5 -- " GROUPS SUMS
                          " --slow-us 4000"),
@@ -89,13 +76,12 @@ static void test_both_groups_lost(void **state) {
                        "--resume /");
     run_well("$run --reliable 0 --transient 2 --resume saved -- " SUMS);
     assert_text("report", "\"stage\":\"transient\"");
-    run_well("$run --reliable 0 --transient 1 --resume saved -- " SUMS); /* the only copy */
+    run_well("$run --reliable 0 --transient 1 --resume saved -- " SUMS); /* a single copy */
 }
 
-/* A process that ends is noticed at once, and so is one that stands still where the job has probes: a failure timeout
- * of 60 s would end the test. What is not at fault stays. */
-static void test_losses_are_noticed_at_once(void **state) {
-    (void)state;
+/* The end of a process is noticed at once, and with probes a stopped process, too: a failure timeout of 60 s would end
+ * the test. Healthy nodes stay. */
+TEST(losses_are_noticed_at_once) {
     run_well("printf 'iteration 10 kill node-2\\niteration 25 pause node-4\\n' >events; "
              "$run --failure-timeout 60 --probe 50 --events events --reliable 0 --transient 5 -- " SUMS
              " --slow-us 4000");
@@ -106,16 +92,14 @@ static void test_losses_are_noticed_at_once(void **state) {
     assert_text("report", "does not answer other nodes");
 }
 
-static void test_bad_groups(void **state) {
-    (void)state;
+TEST(bad_groups) {
     run_refused("$run --reliable 0 --transient 2 -- " SUMS " --group ''", "--group '': expected a name of 1 to ");
     run_refused("$run --reliable 0 --transient 2 --stage 2 -- " SUMS,
                 "--reliable 0: expected at least 1, since in stage 2 reliable nodes keep the tables");
 }
 
-/* Nodes are killed, warned and join while updates go from node to node. The app checks its sums. */
-static void test_ring(void **state) {
-    (void)state;
+/* Nodes are killed, get notices and join while updates go around the ring. The app checks its sums. */
+TEST(ring) {
     run_well("printf 'iteration 5 join transient 2\\niteration 15 evict node-1\\niteration 35 kill node-2\\n"
              "iteration 50 kill node-4\\n' >events; "
              "$run " QUICK " --transient 5 -- $tests/ring_app --iterations 80 --slow-us 6000 --exchange ring");
@@ -124,15 +108,14 @@ static void test_ring(void **state) {
              "$run --failure-timeout 3 --events events --stage 1 --reliable 2 --transient 2 -- $tests/ring_app "
              "--iterations 40 --slow-us 4000 --exchange ring --staleness 2");
     run_well("$run --reliable 4 -- $tests/ring_app --iterations 20 --exchange auto");
-    run_well("$run --reliable 2 -- " SUMS " --exchange auto"); /* directly: its tables are not for a ring */
+    run_well("$run --reliable 2 -- " SUMS " --exchange auto"); /* direct: this app's tables are not fit for a ring */
     run_refused("$run --reliable 2 -- " SUMS " --exchange ring",
                 "--exchange ring: table users can't travel by a ring: expected tables that every node has as a whole");
     run_refused("$run --reliable 2 -- " SUMS " --exchange around", "--exchange: expected direct, ring or auto");
 }
 
-/* Nodes are killed, warned and join while updates are flushed in pieces. The app checks its sums. */
-static void test_flushes_in_pieces(void **state) {
-    (void)state;
+/* Nodes are killed, get notices and join while updates are flushed in pieces. The app checks its sums. */
+TEST(flushes_in_pieces) {
     static const char *const options[] = {"--reliable 0 --transient 5 -- $tests/ring_app",
                                           "--reliable 0 --transient 5 --threads 2 -- $tests/ring_app --staleness 2",
                                           "--reliable 2 --transient 3 --stage 3 -- $tests/ring_app --staleness 1"};
@@ -147,12 +130,11 @@ static void test_flushes_in_pieces(void **state) {
     }
     run_well("PROTEUS_LOG_LEVEL=info $run --reliable 4 -- $tests/ring_app --iterations 20 --rows 20000 --all "
              "--exchange ring --flush-early");
-    assert_no_text("err", "before a clock's end"); /* by a ring there are no pieces */
+    assert_no_text("err", "before a clock's end"); /* a ring has no pieces */
 }
 
 static int open_folder(void **state) {
-    (void)state;
-    if (shell_open("transient_test") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     FILE *ratings = open_file("ratings", "we");
@@ -178,17 +160,5 @@ static int open_folder(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes_lost_one_by_one),
-        cmocka_unit_test(test_nodes_that_come_and_go),
-        cmocka_unit_test(test_auto_uses_a_reliable_node_that_joins),
-        cmocka_unit_test(test_a_group_that_is_lost),
-        cmocka_unit_test(test_one_node_is_left),
-        cmocka_unit_test(test_both_groups_lost),
-        cmocka_unit_test(test_losses_are_noticed_at_once),
-        cmocka_unit_test(test_bad_groups),
-        cmocka_unit_test(test_ring),
-        cmocka_unit_test(test_flushes_in_pieces),
-    };
-    return cmocka_run_group_tests(tests, open_folder, shell_close);
+    return tests_run(open_folder, files_close);
 }

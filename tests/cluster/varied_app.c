@@ -1,9 +1,10 @@
-/* varied: the counterpart of sum_app.c for items that differ (invariant I1). Each document counts itself in its own
- * row, its words in rows that many documents share, and its tokens in a whole table; shared rows are changed in place
- * by atomic adds, in every thread or, with --alone, in parts that one thread has run by all. With --samples documents
- * are fixed items without rows: they have no words, and their own rows are a whole table too. With --given words are
- * changed in place and told (aml_give_changes), topics by copy, and neither table has a second copy. `finish` makes the
- * documents once more, scans all tables and fails the job when a number differs. A test's app, no example. */
+/* varied: like sum_app.c, for items that differ (invariant I1). Each document counts itself in its own row, its words
+ * in rows that many documents share, and its tokens in a replicated table. Shared rows are changed in place by atomic
+ * adds: in every thread or, with --alone, in parts that one thread distributes to all. With --samples documents are
+ * fixed items without rows: they have no words, and their own rows are a replicated table, too. With --given words are
+ * changed in place and reported by aml_give_changes, topics by copy, and neither table has a second copy. `finish`
+ * makes the documents again, scans all tables and fails the job when a number differs. An app for tests, not an
+ * example. */
 #include "agileml.h"
 
 #include <inttypes.h>
@@ -20,13 +21,13 @@ static const uint64_t WORD_STEP = 977, DOCUMENT_STEP = 31;
 
 struct varied {
     int64_t documents;
-    int64_t slow_us; /* per call, to make a run last */
+    int64_t slow_us; /* pause of each call, to make a run last */
     bool alone, samples, given;
-    bool miscount;       /* a deliberate fault: the check must find it */
-    const char *mistake; /* one that the library must find */
+    bool miscount;       /* a deliberate mistake, which the check must find */
+    const char *mistake; /* a mistake that the library must find */
 };
 
-/* What there is of a document; its number tells all. Every seventh is a test item. */
+/* A document; its number determines it. Every seventh document is a test item. */
 struct document {
     uint64_t words[WORDS_MAX];
     uint32_t tokens[TOKENS_MAX];
@@ -60,7 +61,7 @@ static unsigned token_topic(uint32_t token) {
     return token % TOPIC_COUNT;
 }
 
-/* The last column is the row's label. */
+/* Returns a token's column. The last column is the row's label. */
 static unsigned token_column(uint32_t token) {
     return token / TOPIC_COUNT % (TOPIC_WIDTH - 1);
 }
@@ -106,7 +107,7 @@ static bool makes(const struct varied *varied, const char *mistake) {
     return varied->mistake != NULL && strcmp(varied->mistake, mistake) == 0;
 }
 
-/* Emits an item that the library must refuse, if one is asked for. */
+/* Emits an item that the library must refuse, if `mistake` says so. */
 static int emit_mistake(aml_worker *worker, const struct varied *varied) {
     static const uint64_t keys[AML_VARIED_ROWS_MAX / 2 + 1] = {TOPIC_COUNT};
     struct aml_keys runs[AML_VARIED_RUNS_MAX + 1] = {0};
@@ -144,7 +145,7 @@ static int varied_read(aml_worker *worker, void *context) {
     for (uint64_t number = 0; number < (uint64_t)varied->documents; number++) {
         if (varied->mistake != NULL && strcmp(varied->mistake, "process") == 0 &&
             number == (uint64_t)getpid() % (uint64_t)varied->documents) {
-            continue; /* another one in each process */
+            continue; /* another document is missing in each process */
         }
         make_document(varied, number, &document);
         int kept = varied->samples ? emit_sample(worker, number, &document) : emit_document(worker, number, &document);
@@ -165,15 +166,15 @@ struct work {
     aml_worker *worker;
     const struct varied *varied;
     struct aml_rows rows[TABLES];
-    aml_worker *nested; /* a mistake: a part within a part */
+    aml_worker *nested; /* for the mistake of a part within a part */
     const struct aml_item *items;
-    const struct sample *samples; /* instead of items */
+    const struct sample *samples; /* in place of `items` */
     size_t count;
-    uint64_t tokens; /* shared: atomic adds */
-    int wrong;       /* a whole table is not in order; shared likewise */
+    uint64_t tokens; /* shared by threads: atomic adds */
+    int wrong;       /* a replicated table's row has a wrong label; shared by threads */
 };
 
-/* Counts a token; whether its row has the label that it should. */
+/* Counts a token. Returns whether its row has the right label. */
 static bool count_token(const struct work *work, uint32_t token) {
     int32_t row[TOPIC_WIDTH] = {0};
     if (work->varied->given) {
@@ -197,7 +198,7 @@ static void count_word(const struct work *work, uint32_t slot, uint32_t tokens) 
         aml_touch(&work->rows[WORDS], slot);
     } else if (slot % 2 == 0) {
         aml_give_changes(work->worker, WORDS, slot, 2, columns, changes);
-    } else { /* in two pieces, or with an element that is not changed */
+    } else { /* in two calls, the second with an unchanged element */
         aml_give_changes(work->worker, WORDS, slot, 1, columns, changes);
         aml_give_changes(work->worker, WORDS, slot, 2, columns, (const int64_t[]){0, changes[1]});
     }
@@ -226,7 +227,7 @@ static void work_item(struct work *work, const struct aml_item *item) {
 
 static void work_part(void *context, unsigned thread, unsigned threads) {
     struct work *work = context;
-    if (thread == 0 && work->nested != NULL) { /* the others may not even read it: thread 0 writes it */
+    if (thread == 0 && work->nested != NULL) { /* only thread 0 writes `nested`; others may not even read it */
         aml_worker *worker = work->nested;
         work->nested = NULL;
         aml_parallel(worker, work_part, work);
@@ -243,7 +244,7 @@ static void work_part(void *context, unsigned thread, unsigned threads) {
     }
 }
 
-/* What aml_give_changes and a table with changes_given must refuse, if it is asked for. */
+/* Makes a mistake that aml_give_changes, or a table with changes_given, must refuse, if `mistake` says so. */
 static int give_mistake(aml_worker *worker, const struct varied *varied, const struct aml_rows *words) {
     static const uint32_t columns[2][2] = {{1, 0}, {0, 2}};
     static const int64_t changes[2] = {1, 1};
@@ -298,12 +299,12 @@ static int varied_clock(aml_worker *worker, const void *items, size_t count, voi
     return 0;
 }
 
-/* Each of `threads` parts counts some of the items. */
+/* Items that `threads` parts count, each some of them. */
 struct tally {
     bool samples;
     const void *items;
     size_t count;
-    uint64_t counted; /* shared: atomic adds */
+    uint64_t counted; /* shared by threads: atomic adds */
 };
 
 static void tally_part(void *context, unsigned thread, unsigned threads) {
@@ -349,7 +350,7 @@ struct check {
     aml_worker *worker;
     const struct varied *varied;
     uint64_t documents;
-    int64_t *times; /* per document: clocks that worked on it; -1: no row seen */
+    int64_t *times; /* by document: clocks that worked on it; -1: its row was not scanned */
     int64_t words[VOCABULARY][2];
     int32_t topics[TOPIC_COUNT][TOPIC_WIDTH];
     uint64_t documents_seen;
@@ -368,7 +369,7 @@ static int check_document(struct check *check, uint64_t key, const int64_t *row)
     if (key % DOCUMENT_STEP != 0 || number >= check->documents || check->times[number] != -1) {
         return aml_error(check->worker, AML_EFAIL, "document %" PRIu64 " is none, or came twice", number);
     }
-    check->documents_seen += is_test(number) ? 0 : 1; /* rows that nobody puts need not be there */
+    check->documents_seen += is_test(number) ? 0 : 1; /* a document without work may lack its row */
     make_document(check->varied, number, &document);
     least = is_test(number) ? 0 : least;
     most = is_test(number) ? 0 : most;
@@ -414,7 +415,7 @@ static int check_rows(void *context, const uint64_t *keys, const void *rows, siz
     return result;
 }
 
-/* Rows are read by key here too, also where the process never had any. */
+/* Reads rows by key, which a process without them must be able to do, too. */
 static int check_read(struct check *check) {
     int32_t row[TOPIC_WIDTH];
     for (uint64_t key = 0; key < TOPIC_COUNT; key += TOPIC_COUNT - 1) {

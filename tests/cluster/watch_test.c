@@ -1,26 +1,16 @@
-/* Tests of what people see of a job: the modes of --progress, the live line and `proteus top` in a terminal. With real
- * processes; a test waits for what is to be seen, never for a time. */
+/* Tests of what people see of a job: the modes of --progress, the live line and `proteus top` in a terminal. Uses real
+ * processes. A test waits for what must appear, never for a time. */
 #include "tests/cluster/pty.h"
 #include "tests/cluster/shell.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-/* An app that has no end of its own. */
+/* An app that runs until it is stopped or has done its iterations. */
 #define SUMS "$tests/sum_app --data ratings --slow-us 1000 --iterations"
 
 /* ---- --progress ---- */
 
-/* Standard output has the lines of the report, to the byte, and nothing else. */
-static void test_json_is_the_report(void **state) {
-    (void)state;
+/* Standard output is the report, byte for byte. */
+TEST(json_is_the_report) {
     run_well("printf 'seconds 3600 kill node-2\\n' >events && "
              "$run --reliable 2 --events events --progress json -- mf --data ratings --iterations 5 >lines 2>notes && "
              "cmp lines report && grep -q '^controller at tcp:' notes && tail -n 1 lines");
@@ -33,9 +23,8 @@ static void test_json_is_the_report(void **state) {
     assert_text("lines", "\"iterations\":5");
 }
 
-/* `proteus follow` prints the report from its beginning, and ends as the job does. */
-static void test_the_report_is_followed(void **state) {
-    (void)state;
+/* `proteus follow` prints the report from its beginning and ends with the job. */
+TEST(the_report_is_followed) {
     static const char begin[] = "rm -f report notes followed; { $bin/proteus controller --listen tcp://127.0.0.1:0 "
                                 "--report report --progress json >lines 2>notes & } && "
                                 "while ! grep -q nodes notes; do sleep 0.05; done; read -r listening on at more <notes";
@@ -52,9 +41,8 @@ static void test_the_report_is_followed(void **state) {
     assert_text("said", "proteus: error: stopped by 'proteus stop'");
 }
 
-/* Without a terminal: the first and the last iteration, and at most one a second of the others. */
-static void test_plain_lines_are_few(void **state) {
-    (void)state;
+/* Without a terminal: the first and the last iteration, and at most one other iteration a second. */
+TEST(plain_lines_are_few) {
     run_well("printf 'iteration 200 join transient 1\\n' >events && "
              "$run --events events -- mf --data ratings --iterations 3000 >lines && grep -c items/s lines");
     char *count = read_text("out");
@@ -68,8 +56,7 @@ static void test_plain_lines_are_few(void **state) {
     assert_no_text("lines", "\033");
 }
 
-static void test_no_progress(void **state) {
-    (void)state;
+TEST(no_progress) {
     run_well("$run --progress none -- mf --data ratings --iterations 5");
     assert_text("report", "\"ok\":true");
     char *out = read_text("out");
@@ -104,29 +91,27 @@ static void check_live_line(int columns) {
     assert_true(pty_wait_for(&pty, " join node-2"));
     assert_true(pty_wait_for(&pty, "iterations     200"));
     assert_int_equal(pty_close(&pty), 0);
-    assert_false(pty_shows(&pty, " left ")); /* the live line, which never took two rows, has made way */
+    assert_false(pty_shows(&pty, " left ")); /* the live line, never longer than a row, was removed */
     assert_true(pty_shows(&pty, "controller at tcp://"));
     assert_true(pty_shows(&pty, " join node-2"));
     free(paths);
 }
 
-static void test_a_live_line(void **state) {
-    (void)state;
+TEST(a_live_line) {
     check_live_line(70);
     check_live_line(40);
 }
 
 /* ---- proteus top ---- */
 
-/* A job of these nodes that has no end, in the background; $at is the controller's endpoint. */
+/* Starts such a job of 2 + 6 nodes in the background; $at is the controller's endpoint. */
 #define JOB                                                                                                            \
     "$run --reliable 2 --transient 6 -- " SUMS " 100000000 >job 2>said & job=$!; "                                     \
     "while ! grep -qs '\"type\":\"iteration\"' report; do kill -0 $job || exit 1; sleep 0.05; done; "                  \
     "at=$(sed -n 's/^controller at //p' job); "
 #define STOP "$bin/proteus stop --controller $at >stopped && wait $job"
 
-static void test_top_once(void **state) {
-    (void)state;
+TEST(top_once) {
     run_well("rm -f report; " JOB "$bin/proteus top --controller $at --once --interval 0.3 >table && "
              "timeout 20 $bin/proteus top --controller $at --interval 0.1 </dev/null | "
              "awk '/^name/ && ++tables == 3 { print \"three\"; exit }' >tables; " STOP);
@@ -143,8 +128,7 @@ static void test_top_once(void **state) {
 }
 
 /* The controller's last moments are too short to be seen. */
-static void test_top_ends_with_the_job(void **state) {
-    (void)state;
+TEST(top_ends_with_the_job) {
     run_well("rm -f report; $run --reliable 1 --transient 1 -- " SUMS " 2000 >job 2>said & job=$!; "
              "while ! grep -qs '\"type\":\"iteration\"' report; do kill -0 $job || exit 1; sleep 0.05; done; "
              "$bin/proteus top --controller $(sed -n 's/^controller at //p' job) --interval 0.1 && wait $job");
@@ -160,8 +144,7 @@ static void test_top_ends_with_the_job(void **state) {
     free(out);
 }
 
-static void test_top_on_a_screen(void **state) {
-    (void)state;
+TEST(top_on_a_screen) {
     char row[PTY_COLUMNS_MAX * PTY_CELL];
     struct pty pty;
     run_well("rm -f report; (" JOB "echo $at >started; wait) & "
@@ -172,13 +155,13 @@ static void test_top_on_a_screen(void **state) {
     const char *proteus = strtok_r(NULL, " \n", &rest);
     pty_open(&pty, 11, 90, (const char *const[]){proteus, "top", "--controller", endpoint, "--interval", "0.2", NULL});
     assert_true(pty_wait_for(&pty, "1-5 of 8"));
-    assert_true(pty_wait_for(&pty, "sum: training, stage ")); /* it may be changing at first */
+    assert_true(pty_wait_for(&pty, "sum: training, stage ")); /* at first the stage may change */
     assert_true(pty.alternate && pty.hidden);
     pty_row(&pty, 0, row);
     assert_memory_equal(row, "sum: training, stage ", strlen("sum: training, stage "));
     pty_row(&pty, 5, row);
     assert_memory_equal(row, "node-1 reliable", strlen("node-1 reliable"));
-    pty_type(&pty, "n"); /* the other way round */
+    pty_type(&pty, "n"); /* reverses the order */
     assert_true(pty_wait_for(&pty, "node-8 transient"));
     pty_type(&pty, "j");
     assert_true(pty_wait_for(&pty, "2-6 of 8"));
@@ -193,7 +176,7 @@ static void test_top_on_a_screen(void **state) {
     pty_type(&pty, "q");
     assert_int_equal(pty_close(&pty), 0);
     assert_false(pty.alternate || pty.hidden);
-    /* Ctrl-C, too, leaves the terminal as it was. */
+    /* Ctrl-C also leaves the terminal as it was. */
     pty_open(&pty, 20, 90, (const char *const[]){proteus, "top", "--controller", endpoint, NULL});
     assert_true(pty_wait_for(&pty, "1-8 of 8"));
     assert_true(pty.alternate);
@@ -205,8 +188,7 @@ static void test_top_on_a_screen(void **state) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    if (shell_open("watch") != 0) {
+    if (shell_open(state) != 0) {
         return -1;
     }
     FILE *ratings = open_file("ratings", "w");
@@ -219,11 +201,5 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json_is_the_report),    cmocka_unit_test(test_the_report_is_followed),
-        cmocka_unit_test(test_plain_lines_are_few),   cmocka_unit_test(test_no_progress),
-        cmocka_unit_test(test_a_live_line),           cmocka_unit_test(test_top_once),
-        cmocka_unit_test(test_top_ends_with_the_job), cmocka_unit_test(test_top_on_a_screen),
-    };
-    return cmocka_run_group_tests(tests, set_up, shell_close);
+    return tests_run(set_up, files_close);
 }

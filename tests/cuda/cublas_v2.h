@@ -1,4 +1,4 @@
-/* cuBLAS as far as apps/nn/cuda.c uses it, see cuda_runtime_api.h. */
+/* The part of cuBLAS that apps/nn/cuda.c uses. See cuda_runtime_api.h. */
 #ifndef TESTS_CUDA_CUBLAS_V2_H
 #define TESTS_CUDA_CUBLAS_V2_H
 

@@ -1,6 +1,6 @@
-/* What kernels are written in: a block's threads are fibers of one thread, which change where CUDA's threads wait for
- * each other. See cuda_runtime_api.h. A kernel's launch, k<<<blocks, threads, shared, stream>>>(...), is no C++: the
- * build writes CUDA_LAUNCH(k, blocks, threads, shared, stream)(...) for it. */
+/* The CUDA C++ that kernels use. A block's threads are fibers of one thread, which switches between them where CUDA's
+ * threads wait for each other. See cuda_runtime_api.h. A kernel launch k<<<blocks, threads, shared, stream>>>(...) is
+ * not C++: the build replaces it by CUDA_LAUNCH(k, blocks, threads, shared, stream)(...). */
 #ifndef TESTS_CUDA_CUDA_RUNTIME_H
 #define TESTS_CUDA_CUDA_RUNTIME_H
 
@@ -28,11 +28,11 @@ template <typename Kernel> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes 
     return cudaSuccess;
 }
 
-/* Queues a kernel: `thread` is what each of its threads does. */
+/* Queues a kernel, each of whose threads calls `thread`. */
 void emulation_launch(cudaStream_t stream, dim3 blocks, dim3 threads, std::function<void()> thread);
-/* Returns when all threads of the block are here, which must be for the same `reason`. */
+/* Returns when all threads of the block have called it. All must give the same `reason`. */
 void emulation_meet(const char *reason);
-/* 8 bytes for each thread of the block, for shuffles. */
+/* Returns the 8 bytes of a thread of the block, for shuffles. */
 uint64_t *emulation_lane(unsigned thread);
 
 static inline void __syncthreads() {

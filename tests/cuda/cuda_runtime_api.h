@@ -1,7 +1,7 @@
-/* CUDA's runtime as far as mlr and net use it, emulated on the CPU (emulation.cpp), so that apps/nn/cuda.c, its users
- * and the kernels run in tests where there is no GPU. Names and meanings are NVIDIA's: see the CUDA Runtime API. Like
- * there, what is queued on a stream happens at any time until somebody waits for it: here at the last moment, or at
- * once (emulation.h). One thread. */
+/* The part of CUDA's runtime that mlr and net use, emulated on the CPU (emulation.cpp), so that apps/nn/cuda.c, its
+ * users and the kernels run in tests without a GPU. Names and meanings are NVIDIA's: see the CUDA Runtime API. As on a
+ * GPU, work queued on a stream runs at any time until someone waits for it: here at the last moment, or at once
+ * (emulation.h). One thread. */
 #ifndef TESTS_CUDA_CUDA_RUNTIME_API_H
 #define TESTS_CUDA_CUDA_RUNTIME_API_H
 

@@ -1,6 +1,6 @@
-/* See cuda_runtime_api.h and emulation.h. Memory of the device is memory of the host with a fence of values that are no
- * numbers around what is given out; memory that was given back is filled with such values and kept until all is given
- * back, so that what is still queued then does harm that shows. */
+/* See cuda_runtime_api.h and emulation.h. Device memory is host memory between two fences of NaN bytes. Freed memory is
+ * filled with such bytes and kept until all memory is freed, so that queued work which still uses it shows wrong
+ * results. */
 #include "emulation.h"
 #include "cublas_v2.h"
 #include "cuda_runtime.h"
@@ -18,7 +18,7 @@
 
 /* ---- Streams and events ---- */
 
-/* An event's recordings are numbered; what waits for it waits for the last one at that time. */
+/* An event's recordings are numbered. A waiter waits for the last recording at the time of its call. */
 struct CUevent_st {
     cudaStream_t stream = nullptr; /* of the last recording */
     uint64_t recorded = 0, done = 0;
@@ -37,10 +37,10 @@ size_t free_memory = getenv("EMULATED_MEMORY") != nullptr ? strtoul(getenv("EMUL
 size_t objects;
 cudaError_t last_error = cudaSuccess;
 std::map<unsigned char *, size_t> device_memory, pinned_memory;
-std::vector<std::unique_ptr<unsigned char[]>> allocations; /* kept until all is given back */
+std::vector<std::unique_ptr<unsigned char[]>> allocations; /* kept until all memory is freed */
 std::vector<cudaStream_t> streams;
 
-/* When there is nothing left that could use memory. */
+/* Releases the memory once no stream or allocation is left that could use it. */
 void forget_memory() {
     if (streams.empty() && device_memory.empty() && pinned_memory.empty()) {
         allocations.clear();
@@ -57,7 +57,7 @@ cudaError_t failed(cudaError_t error) {
     return error;
 }
 
-/* Whether the call that is under way shall fail. */
+/* Whether the present call is to fail. */
 bool call_fails() {
     return ++calls == failing_call;
 }
@@ -195,7 +195,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 namespace {
 
 enum { FENCE = 64 };
-const int NO_NUMBER = 0xFF; /* a float of such bytes is none */
+const int NO_NUMBER = 0xFF; /* float bytes that make a NaN */
 
 void *memory_new(std::map<unsigned char *, size_t> &of, size_t size) {
     allocations.emplace_back(new unsigned char[size + 2 * FENCE]);
@@ -324,7 +324,7 @@ struct fiber {
     jmp_buf place;
     std::unique_ptr<unsigned char[]> stack;
     bool begun = false, through = false;
-    const char *reason = nullptr; /* why it waits */
+    const char *reason = nullptr; /* what the fiber waits for */
     uint64_t lane = 0;
 };
 fiber fibers[FIBERS_MAX];
@@ -339,7 +339,7 @@ void leave_fiber() {
     }
 }
 
-/* Runs block after block: a fiber's stack is used again. */
+/* Runs block after block, so that a fiber's stack is reused. */
 void fiber_main() {
     for (;;) {
         (*thread_of_kernel)();
@@ -367,7 +367,7 @@ void enter_fiber(unsigned number) {
     _longjmp(entered.place, 1);
 }
 
-/* From one meeting of all threads to the next, now in one order, now in the other. */
+/* Runs all threads from one meeting to the next: in ascending order, in every third round in descending order. */
 void run_block() {
     const unsigned count = blockDim.x;
     for (unsigned t = 0; t < count; t++) {

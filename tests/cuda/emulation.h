@@ -1,4 +1,4 @@
-/* For tests: how the emulated device behaves. */
+/* For tests: controls the emulated device. */
 #ifndef TESTS_CUDA_EMULATION_H
 #define TESTS_CUDA_EMULATION_H
 
@@ -9,14 +9,14 @@
 extern "C" {
 #endif
 
-/* Whether what is queued happens at once, or (at first) only when somebody waits for it. */
+/* Whether queued work runs at once or, as at first, only when someone waits for it. */
 void emulation_set_eager(bool eager);
-/* The call of the API with this number from now on, from 1, fails: of those that allocate memory for lack of it. 0:
- * none. */
+/* Makes one call of the API fail: the next call has number 1; 0: none. A call that allocates fails for lack of
+ * memory. */
 void emulation_fail(unsigned call);
-/* The device's free memory; at first that of the environment variable EMULATED_MEMORY. */
+/* Sets the device's free memory. Its first value is that of the environment variable EMULATED_MEMORY. */
 void emulation_set_memory(size_t bytes);
-/* Objects, and memory of the device and pinned memory, that have not been given back. */
+/* Returns how many objects, device allocations and pinned allocations are not freed. */
 size_t emulation_left(void);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* Writes the seeds of controller_fuzz, server_fuzz and node_fuzz into the folder that is its only argument: one message
- * of every type from everyone. No seed is stored in the repository. */
+ * of every type from every sender. No seed is stored in the repository. */
 #include "tests/fuzz/corpus.h"
 
 #include "tests/forge.h"

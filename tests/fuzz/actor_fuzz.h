@@ -1,8 +1,9 @@
-/* What the fuzz targets of the actors share: a controller, a server or a node in the middle of a job (tests/actors.h)
- * receives messages made of the input, each of any type, from anyone of the job or a stranger.
+/* The common part of the actors' fuzz targets. A controller, a server or a node in the middle of a job (tests/actors.h)
+ * receives messages made from the input: of any type, from any actor of the job or a stranger.
  *
- * Input, for each message: who sends it, its type and its epoch (1 byte each); its fields as in its head frame; for
- * each payload frame that forge_message makes a size (1 byte) and its bytes. Where the input ends there are zeros. */
+ * For each message the input has sender, type and epoch (1 byte each), then the fields as in the head frame. For each
+ * payload frame that forge_message makes, a size (1 byte) and the frame's bytes follow. Input that is missing counts as
+ * zeros. */
 #ifndef TESTS_FUZZ_ACTOR_FUZZ_H
 #define TESTS_FUZZ_ACTOR_FUZZ_H
 
@@ -11,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACTOR_FUZZ_MESSAGES_MAX = 32, ACTOR_FUZZ_HEADER_BYTES = 16, ACTOR_FUZZ_PASS = 0xFF /* in place of a sender */ };
+/* ACTOR_FUZZ_PASS, in place of a sender, lets time pass. */
+enum { ACTOR_FUZZ_MESSAGES_MAX = 32, ACTOR_FUZZ_HEADER_BYTES = 16, ACTOR_FUZZ_PASS = 0xFF };
 
 struct actor_input {
     const uint8_t *data;
@@ -40,11 +42,11 @@ static actor_id input_sender(uint8_t byte) {
     return senders[byte % (sizeof senders / sizeof *senders)];
 }
 
-/* Puts the input's bytes into the message's frames, in place of those that it has. */
+/* Replaces the content of the message's frames by the input's bytes. */
 static void input_frames(struct actor_input *input, struct message *message) {
     for (unsigned f = 0; f < message->frame_count; f++) {
         size_t size = message->frames[f]->size;
-        size_t units = input_byte(input) % 8; /* the size that it has, or so many times as much */
+        size_t units = input_byte(input) % 8; /* 0: the present size; n: n - 1 times that size */
         size = units == 0 ? size : size * (units - 1);
         buffer_drop(message->frames[f]);
         message->frames[f] = buffer_new(size);
@@ -52,7 +54,7 @@ static void input_frames(struct actor_input *input, struct message *message) {
     }
 }
 
-/* The input's next message, if the decoder takes it. */
+/* Makes the input's next message. Returns false when the decoder rejects it. */
 static bool input_message(struct actor_input *input, struct message *message) {
     unsigned char head[WIRE_HEAD_MAX];
     struct message made;

@@ -1,7 +1,7 @@
 /* Writes the seeds of aws_profile_fuzz into the folder that is its only argument. */
 #include "tests/fuzz/corpus.h"
 
-/* The first byte chooses what it is, as in aws_profile_fuzz.c. */
+/* The first byte chooses the kind of text, as in aws_profile_fuzz.c. */
 static const char *const seeds[] = {
     "2[default]\naws_access_key_id = A\naws_secret_access_key = B # c\naws_session_token: C\n",
     "0; comment\r\n[dev]\r\n aws_access_key_id=A\r\n aws_secret_access_key=B\r\n",

@@ -1,6 +1,6 @@
-/* libFuzzer target for AWS's shared files: the first byte chooses credentials or config, and the profile. Besides
- * crashes it finds failures without a message, half pairs of keys, values that could not stand in a header, and
- * errors that quote. */
+/* libFuzzer target for AWS's shared files. The first byte chooses credentials or config, and the profile. Besides
+ * crashes it finds failures without a message, half pairs of keys, values unfit for a header, and errors that quote the
+ * file. */
 #include "agileml/cloud/profile.h"
 
 #include <stdlib.h>

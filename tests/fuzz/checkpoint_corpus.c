@@ -1,5 +1,5 @@
-/* Writes the seeds of checkpoint_fuzz into the folder that is its only argument: partitions with no rows, with few and
- * with all, as they are and to be mended. No seed is stored in the repository. */
+/* Writes the seeds of checkpoint_fuzz into the folder that is its only argument: partitions with no, few and all rows,
+ * with right checksums and with checksums for the target to correct. No seed is stored in the repository. */
 #include "tests/fuzz/checkpoint_job.h"
 #include "tests/fuzz/corpus.h"
 
@@ -8,7 +8,7 @@
 
 enum { CORPUS_SEED_MAX = 8192, CORPUS_KEYS = 20, CORPUS_PATH_MAX = 128, CORPUS_VARIANTS = 3 };
 
-/* Every row of the partition with a key below `keys`, changed. */
+/* Changes every row of the partition with a key below `keys`. */
 static void change_rows(struct partition *partition, uint64_t keys) {
     for (unsigned t = 0; t < FUZZ_TABLES; t++) {
         struct table *table = &partition->tables[t];
@@ -22,7 +22,7 @@ static void change_rows(struct partition *partition, uint64_t keys) {
     }
 }
 
-/* The file of a partition into `seed`; its size, or 0. */
+/* Writes a partition's file to `seed`. Returns its size, or 0. */
 static size_t checkpoint_bytes(uint64_t keys, unsigned char *seed) {
     char folder[CORPUS_PATH_MAX / 2] = "/tmp/checkpoint_corpus.XXXXXX";
     char path[CORPUS_PATH_MAX];

@@ -1,6 +1,6 @@
-/* libFuzzer target: a partition's file of a checkpoint, of any bytes. What is read must be written again as the same
- * rows; what is refused must be so with a text. The first byte chooses whether checksums are made right first, so that
- * what is behind them is reached. */
+/* libFuzzer target: a partition's checkpoint file, of any bytes. What is accepted must be written again as the same
+ * rows; what is rejected must have an error text. The first byte chooses whether checksums are corrected first, so that
+ * the code behind their check is reached. */
 #include "tests/fuzz/checkpoint_job.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void put_checksum(unsigned char *at, uint32_t seed, const unsigned char *
     memcpy(at, &checksum, sizeof checksum);
 }
 
-/* Makes the checksums of head and blocks right, as far as the file is that long. */
+/* Corrects the checksums of head and blocks, as far as the file has them. */
 static void mend(unsigned char *file, size_t size, const struct job *job) {
     size_t at = sizeof(struct checkpoint_head) + FUZZ_TABLES * sizeof(struct checkpoint_table);
     size_t skipped = offsetof(struct checkpoint_head, partition);

@@ -1,5 +1,5 @@
-/* libFuzzer target for bidbrain/daemon/config: any text is either a configuration within its limits, or one line that
- * says what is wrong. */
+/* libFuzzer target for bidbrain/daemon/config: any text gives a configuration within its limits, or an error of one
+ * line. */
 #include "bidbrain/daemon/config.h"
 
 #include <stdlib.h>
@@ -17,8 +17,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FUZZ_CHECK(code == 0 ? findings.errors == 0 : code == AML_EINPUT && findings.errors > 0);
     FUZZ_CHECK(findings.count == 0 || findings.list[0].text[0] != '\0');
     if (code == 0) {
-        FUZZ_CHECK(strlen(config.job) <= CONFIG_JOB_MAX && config.most_vcpus >= 1 && config.decision_seconds >= 1);
-        FUZZ_CHECK(config.phi > 0 && config.phi <= 1 && config.clock_speed > 0 && config.reliable >= 0);
+        FUZZ_CHECK(strlen(config.job) <= CONFIG_JOB_MAX && config.limits.most_vcpus >= 1 &&
+                   config.periods.decision_seconds >= 1);
+        FUZZ_CHECK(config.application.phi > 0 && config.application.phi <= 1 && config.clock.speed > 0 &&
+                   config.reliable.count >= 0);
         config_region(&config, region);
         (void)config_subnet(&config, "us-east-1a");
         FUZZ_CHECK(config.state != NULL && config.folder != NULL && config.controller != NULL);

@@ -1,5 +1,4 @@
-/* What the generators of seed corpora share: writing one seed to a file of its own, and a main for seeds that are
- * texts. */
+/* The common part of the seed generators: writing a seed to its own file, and a main for seeds that are texts. */
 #ifndef TESTS_FUZZ_CORPUS_H
 #define TESTS_FUZZ_CORPUS_H
 
@@ -9,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Writes FOLDER/NAME; false when it can't. */
+/* Writes the file FOLDER/NAME. Returns false on failure. */
 static inline bool corpus_write(const char *folder, const char *name, const void *seed, size_t size) {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) {
@@ -23,7 +22,7 @@ static inline bool corpus_write(const char *folder, const char *name, const void
     return fclose(file) == 0 && written;
 }
 
-/* The main function of a generator `program`: writes texts, without their final 0, into the folder that is its only
+/* The main function of the generator `program`: writes each text, without its final 0, into the folder that is the only
  * argument. Returns the exit status. */
 static inline int corpus_main(const char *program, int argc, char **argv, const char *const *seeds, size_t count) {
     if (argc != 2) {

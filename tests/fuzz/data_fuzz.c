@@ -1,10 +1,10 @@
-/* libFuzzer target: a packed shard, as another node sends it, of any bytes. What is taken must be packed again as the
- * same bytes, and arranged; what is refused must leave nothing. The first byte chooses the kind of items, and whether
- * the hash is made right first, so that what is behind it is reached. */
+/* libFuzzer target: a packed shard of any bytes, as from another node. What is accepted must be packed again as the
+ * same bytes, and arranged; what is rejected must leave nothing. The first byte chooses the kind of items, and whether
+ * the hash is corrected first, so that the code behind its check is reached. */
 #include "tests/fuzz/data_job.h"
 
-/* The file itself, for packed_hash. */
-#include "workers/data_pack.c" // NOLINT(bugprone-suspicious-include)
+/* The source file, for packed_hash. */
+#include "workers/data/data_pack.c" // NOLINT(bugprone-suspicious-include)
 
 #include <stdlib.h>
 
@@ -49,7 +49,7 @@ static void check_taken(struct data *data, const unsigned char *bytes, size_t si
     const struct data_dealing dealing = {.clocks = 2, .threads = 2, .seed = 1};
     struct error error = {0};
     struct data_set set;
-    struct buffer *packed = data_pack(data, shard, NULL); /* no items are in order, so no keys are asked for */
+    struct buffer *packed = data_pack(data, shard, NULL); /* without an order of items by keys */
     FUZZ_CHECK(packed != NULL && packed->size == size && memcmp(packed->data, bytes, size) == 0);
     buffer_drop(packed);
     if (data_arrange(data, &shard, 1, &dealing, &rows, &set, &error) == 0) {
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     }
     static const uint32_t shard = DATA_JOB_SHARD;
     struct data data;
-    unsigned char *bytes = malloc(size); /* its own memory, so that a read behind its end is seen */
+    unsigned char *bytes = malloc(size); /* of just this size, so that a read past its end is seen */
     FUZZ_CHECK(bytes != NULL);
     memcpy(bytes, input + 1, size - 1);
     data_job_open(&data, input[0] % DATA_JOB_KINDS);

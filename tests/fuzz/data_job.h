@@ -1,9 +1,9 @@
-/* The apps of data_fuzz.c, pieces_fuzz.c and their corpora: items with rows, without rows, varied
- * ones, and varied ones for stages. */
+/* The apps of data_fuzz.c, pieces_fuzz.c and their corpora: items with rows, items without rows, varied items, and
+ * varied items for stages. */
 #ifndef TESTS_FUZZ_DATA_JOB_H
 #define TESTS_FUZZ_DATA_JOB_H
 
-#include "workers/data.h"
+#include "workers/data/data.h"
 
 enum { DATA_JOB_SHARD = 1, DATA_JOB_SHARDS = 2, DATA_JOB_TABLES = 2, DATA_JOB_KINDS = 4 };
 enum { DATA_JOB_RATINGS, DATA_JOB_SAMPLES, DATA_JOB_DOCUMENTS, DATA_JOB_IMAGES };

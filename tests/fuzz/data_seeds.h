@@ -1,4 +1,4 @@
-/* What data_corpus.c and pieces_corpus.c share: items of each kind, and seeds made of packed ones. */
+/* The common part of data_corpus.c and pieces_corpus.c: items of each kind, and seeds made of packed items. */
 #ifndef TESTS_FUZZ_DATA_SEEDS_H
 #define TESTS_FUZZ_DATA_SEEDS_H
 
@@ -27,7 +27,8 @@ static inline void data_seeds_emit(struct data *data, struct data_chunk *chunk, 
     data_chunk_close(data, chunk);
 }
 
-/* Writes the packed items as they are, and with a first byte by which the target makes their hash right. Drops them. */
+/* Writes two seeds: the packed items as they are, and with a first byte that makes the target correct the hash. Frees
+ * the items. */
 static inline bool data_seeds_write(const char *folder, unsigned kind, struct buffer *packed) {
     unsigned char seed[1 << 14];
     char name[32];
@@ -35,7 +36,7 @@ static inline bool data_seeds_write(const char *folder, unsigned kind, struct bu
     memcpy(seed + 1, packed->data, packed->size);
     snprintf(name, sizeof name, "kind-%u", kind);
     bool written = corpus_write(folder, name, seed, packed->size + 1);
-    seed[0] = (unsigned char)(kind + 128); /* 128 is a multiple of DATA_JOB_KINDS: the hash is mended */
+    seed[0] = (unsigned char)(kind + 128); /* a multiple of DATA_JOB_KINDS; the hash is corrected */
     snprintf(name, sizeof name, "mended-%u", kind);
     written = corpus_write(folder, name, seed, packed->size + 1) && written;
     buffer_drop(packed);

@@ -1,5 +1,5 @@
-/* libFuzzer target for EC2's answers: the first byte chooses how they are read. Besides crashes it finds texts that are
- * not ended or not one line, and items that are accepted without what makes them usable. */
+/* libFuzzer target for EC2's answers. The first byte chooses the function that reads them. Besides crashes it finds
+ * texts without an end or of several lines, and accepted items that lack what makes them usable. */
 #include "agileml/base/instant.h"
 #include "bidbrain/cloud/aws/ec2_answer.h"
 
@@ -37,7 +37,7 @@ static void fuzz_item(struct xml_element item) {
     fuzz_line(request.text, sizeof request.text);
 }
 
-/* Every element as if it were an item. */
+/* Reads every element as if it were an item. */
 static void fuzz_walk(struct xml_element node, unsigned depth) {
     static const char *const names[] = {"item", "spotPriceHistorySet", "spotInstanceRequestSet", "reservationSet",
                                         "instancesSet"};

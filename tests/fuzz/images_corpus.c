@@ -14,7 +14,7 @@ enum { SEED_MAX = 1 << 16, WIDTH = 9, HEIGHT = 7, IMAGE = 1, OPTIONAL = 2, FOLDE
 struct image {
     unsigned char bytes[4096];
     size_t size;
-    const char *end; /* of its name */
+    const char *end; /* end of the file's name */
 };
 
 static bool make_png(struct image *image, const unsigned char *pixels, bool colour) {
@@ -53,7 +53,7 @@ static bool add_entry(struct archive *tar, const char *name, const void *bytes, 
     return added;
 }
 
-/* A tar of all images; returns its size, 0 on a failure. */
+/* Makes a tar of all images. Returns its size, 0 on failure. */
 static size_t make_tar(const struct image *images, size_t count, bool folders, int filter, unsigned char *bytes) {
     struct archive *tar = archive_write_new();
     size_t used = 0;

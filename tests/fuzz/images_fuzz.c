@@ -1,7 +1,8 @@
-/* Fuzzes images: any bytes as a tar file of labelled images, or as a compressed image. They are read and decoded, or
- * refused with one line; nothing is printed; a survey agrees with a reading; and decoding twice makes the same pixels.
+/* Fuzzes images: any bytes as a tar file of labelled images, or as a compressed image. Images are read and decoded, or
+ * rejected with an error of one line, and nothing is printed. A survey agrees with a reading, and decoding twice gives
+ * the same pixels.
  *
- * Input: a byte that says what the rest is and where labels are, a byte for the shape; then the rest. */
+ * Input: a byte for the kind of file and the place of labels, a byte for the shape, then the file. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static int see_entry(void *context, const struct images_entry *entry, struct err
     return 0;
 }
 
-/* What a survey takes a reading takes, too, but for the images' own damage. */
+/* Checks that a reading accepts what a survey accepts, apart from damage within images. */
 static void check_survey(const struct samples_file *file) {
     struct samples_survey survey;
     struct images_form form = {.shape = {.width = 0}};
@@ -105,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t rest = size - FUZZ_HEAD;
     if ((data[0] & FUZZ_IMAGE) != 0) {
         struct error error = {0};
-        unsigned char *copy = malloc(rest > 0 ? rest : 1); /* its own memory, so that a read behind its end is seen */
+        unsigned char *copy = malloc(rest > 0 ? rest : 1); /* so that a read past its end is seen */
         FUZZ_CHECK(copy != NULL);
         memcpy(copy, data + FUZZ_HEAD, rest);
         int result = check_image(copy, rest, &shape, &error);

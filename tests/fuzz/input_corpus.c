@@ -1,6 +1,6 @@
-/* Writes the seeds of input_fuzz into the folder that is its only argument: plain texts, gzip members with and without
- * sizes, with an index, zstd frames with checksums, frames to skip and the seekable format's table; files of other
- * formats. */
+/* Writes the seeds of input_fuzz into the folder that is its only argument: plain texts; gzip members with and without
+ * sizes, and with an index; zstd frames with checksums, skippable frames and the seekable format's table; files of
+ * other formats. */
 #include "tests/fuzz/corpus.h"
 
 #include <stdint.h>
@@ -113,7 +113,7 @@ static void make(struct seed *seed, enum kind kind, unsigned char split) {
     add(seed, data.bytes, data.size);
 }
 
-/* What files of other formats begin with, and lines of other formats of text. */
+/* Beginnings of files of other formats, and text lines of other formats. */
 static const char *const foreign[] = {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n",
                                       " \r\n<!DOCTYPE html>\n<html>",
                                       "PAR1\x15\x04\x15",

@@ -1,6 +1,6 @@
 /* libFuzzer target for agileml/input: the walkers of gzip and zstd headers, the indexes, and the lines of splits. The
- * input is the size of the splits, the length of an index, the index, and the file. Besides crashes it finds texts that
- * are not the whole file's when they are read by splits, gaps between splits, and failures without a message. */
+ * input is the size of the splits, the length of an index, the index, and the file. Besides crashes it finds gaps
+ * between splits, failures without a message, and splits whose texts together differ from the whole file's text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FUZZ_CHECK(condition) ((condition) ? (void)0 : abort())
 
-enum { FUZZ_TEXT_MAX = 1 << 16, FUZZ_STEP = 1000, FUZZ_SPLITS_MAX = 12 /* about, for speed */ };
+enum { FUZZ_TEXT_MAX = 1 << 16, FUZZ_STEP = 1000, FUZZ_SPLITS_MAX = 12 /* roughly, for speed */ };
 
 static char fuzz_folder[] = "/tmp/input_fuzz.XXXXXX";
 static char fuzz_path[64], fuzz_index[64];
@@ -58,7 +58,8 @@ static int fuzz_read(struct text_input *input, struct fuzz_text *text, struct er
     return code;
 }
 
-/* Returns 1 also when what is refused is a foreign format inside of compressed data: its beginning may be cut. */
+/* Reads the whole file. Returns 1, too, when a foreign format within compressed data is rejected: a split may see only
+ * a part of its beginning. */
 static int fuzz_whole(struct fuzz_text *text, bool foreign) {
     struct text_input *input;
     struct error error = {0};
@@ -92,7 +93,7 @@ static int fuzz_splits(const struct input_list *list, uint64_t split_size, struc
     return code;
 }
 
-/* What a first line is called is a kind, or nothing, for every line. */
+/* Checks that every first line is named as a kind of format, or not at all. */
 static void fuzz_line(const uint8_t *data, size_t size) {
     const char *line = (const char *)data;
     const char *end = memchr(line, '\n', size);
@@ -127,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int of_whole = fuzz_whole(whole, foreign);
     int of_parts = fuzz_splits(&list, data[0] == 0 || data[0] > least ? data[0] : least, parts, &plain);
     FUZZ_CHECK(!foreign || (of_whole == AML_EINPUT && of_parts == AML_EINPUT));
-    if (of_whole <= 0 && of_parts <= 0) { /* 1: too long to compare */
+    if (of_whole <= 0 && of_parts <= 0) { /* 1: not to be compared */
         FUZZ_CHECK(of_parts != 0 || of_whole == 0);
         FUZZ_CHECK(of_parts == 0 || of_whole != 0 || !plain);
         FUZZ_CHECK(of_parts != 0 ||

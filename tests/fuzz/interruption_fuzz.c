@@ -1,5 +1,5 @@
-/* libFuzzer target for bidbrain/interruption's files: the first byte chooses the kind. Besides crashes it finds
- * failures without a message, draws before their start, and probabilities that are none. */
+/* libFuzzer target for bidbrain/interruption's files. The first byte chooses the kind. Besides crashes it finds
+ * failures without a message, draws before their start, and probabilities outside 0 to 1. */
 #include "bidbrain/market/interruption.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* libFuzzer target for apps/lda's readers: the first byte of the input chooses the format (FORMAT), whether the words
- * have names, documents without words are passed on, and columns are chosen by number; the rest is the file, plain or
- * gzip. Besides crashes it finds: documents without tokens, words out of order or
- * beyond the vocabulary, sums that differ, failures without a message, and files that are read otherwise, or refused
- * otherwise, by a survey and in runs of lines. */
+/* libFuzzer target for apps/lda's readers. The first byte of the input has the format (FORMAT) and whether words have
+ * names, documents without words count, and columns are chosen by number. The rest is the file, plain or gzip. Besides
+ * crashes it finds documents without tokens, words out of order or beyond the vocabulary, wrong sums, and failures
+ * without a message. A survey and a reading in runs of lines must accept and reject the same files, with the same
+ * content. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "apps/lda/survey.h"
-#include "workers/line_chunks.h"
+#include "workers/data/line_chunks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -49,7 +49,7 @@ static void fuzz_note(void *context, const char *text) {
     FUZZ_CHECK(strlen(text) > 0);
 }
 
-/* A file that is read in runs of lines. */
+/* State of reading a file in runs of lines. */
 struct fuzz_runs {
     const struct lda_corpus *corpus;
     const struct lda_survey *survey;
@@ -71,7 +71,7 @@ static int fuzz_run(void *context, unsigned thread, const struct line_chunk *chu
     return code;
 }
 
-/* Reads the file by a survey and runs. Returns what that finds, or an error's code. */
+/* Reads the file by a survey and in runs. Returns the reading's code. */
 static int fuzz_parts(const struct lda_corpus *corpus, const struct lda_survey *survey, struct fuzz_runs *runs) {
     struct splits splits;
     struct error error = {0};
@@ -90,7 +90,7 @@ static int fuzz_parts(const struct lda_corpus *corpus, const struct lda_survey *
     return code;
 }
 
-/* Compares what a whole reading has found with the parts, of uci and lda-c. */
+/* For uci and lda-c: compares a whole reading with a reading in runs. */
 static void fuzz_compare(const struct lda_corpus *corpus, int whole, const struct fuzz_sums *sums) {
     struct input_list list = {0};
     struct lda_survey survey;
@@ -143,7 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FUZZ_CHECK(code == 0 || (strncmp(error.text, path, strlen(path)) == 0 && strchr(error.text, '\n') == NULL));
     FUZZ_CHECK(code != 0 || (found.documents == sums.size.documents && found.tokens == sums.size.tokens &&
                              sums.highest <= found.words && (found.documents > 0 || (sums.empty && found.end > 0))));
-    if (words.count == 0 && !sums.empty) { /* else it may be text */
+    if (words.count == 0 && !sums.empty) { /* else the file may be text */
         fuzz_compare(&corpus, code, &sums);
     }
     fuzz_words(&words);

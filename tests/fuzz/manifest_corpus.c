@@ -1,9 +1,10 @@
-/* Writes the seeds of manifest_fuzz into the folder that is its only argument: manifests that are whole, with and
- * without metrics, for the files that the target has. No seed is stored in the repository. */
-#include "agileml/control/manifest.h"
+/* Writes the seeds of manifest_fuzz into the folder that is its only argument: complete manifests, with and without
+ * metrics, for the target's files. No seed is stored in the repository. */
+#include "agileml/control/state/manifest.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { CORPUS_PATH_MAX = 4096, CORPUS_VARIANTS = 3 };
 
@@ -51,13 +52,16 @@ static const struct manifest corpus_manifests[CORPUS_VARIANTS] = {
      .metrics = {{"log_likelihood", NAN}}},
 };
 
-/* Writes the manifest as the library does, and moves it to its place among the seeds. */
 static bool corpus_seed(const char *folder, unsigned number) {
-    char from[CORPUS_PATH_MAX];
-    char to[CORPUS_PATH_MAX];
-    snprintf(from, sizeof from, "%s/manifest.json", folder);
-    snprintf(to, sizeof to, "%s/seed-%02u", folder, number);
-    return manifest_write(folder, &corpus_manifests[number], NULL) == 0 && rename(from, to) == 0;
+    char path[CORPUS_PATH_MAX];
+    size_t size = 0;
+    char *text = manifest_text(&corpus_manifests[number], &size, NULL);
+    snprintf(path, sizeof path, "%s/seed-%02u", folder, number);
+    FILE *file = text != NULL ? fopen(path, "wb") : NULL;
+    bool written = file != NULL && fwrite(text, 1, size, file) == size;
+    written = file != NULL && fclose(file) == 0 && written;
+    free(text);
+    return written;
 }
 
 int main(int argc, char **argv) {

@@ -28,7 +28,7 @@ static const struct {
     {0, "euw3-az2\tg4dn.4xlarge\tLinux/UNIX\t0.466400\t2022-05-31T18:20:41+00:00\n"},
 };
 
-/* An archive of one member, which is the first seed but one. */
+/* Makes an archive with one member, which is the text of corpus_seeds[2]. */
 static size_t corpus_archive(char *seed) {
     const char *text = corpus_seeds[2].text;
     memset(seed, 0, CORPUS_SEED_MAX);

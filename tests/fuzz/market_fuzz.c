@@ -1,6 +1,6 @@
-/* libFuzzer target for bidbrain/market_read. The first byte chooses the file's name (which tells an archive, and what
- * the content does not), the rest is the file, plain or gzip. Besides crashes it finds failures without a message,
- * points out of their limits or out of order, and queries that do not agree with the points. */
+/* libFuzzer target for bidbrain/market_read. The first byte chooses the file's name, which shows an archive and what
+ * the content lacks. The rest is the file, plain or gzip. Besides crashes it finds failures without a message, points
+ * beyond their limits or out of order, and queries that disagree with the points. */
 #include "agileml/base/instant.h"
 #include "bidbrain/market/market_read.h"
 

@@ -1,7 +1,7 @@
 /* Writes the seeds of metadata_fuzz into the folder that is its only argument. */
 #include "tests/fuzz/corpus.h"
 
-/* The first byte chooses what it is, as in metadata_fuzz.c. */
+/* The first byte chooses the kind of text, as in metadata_fuzz.c. */
 static const char *const seeds[] = {
     "0{\"action\":\"terminate\",\"time\":\"2017-09-18T08:22:00Z\"}",
     "0{\"action\":\"hibernate\",\"time\":\"2017-09-18 08:22:00.123+01:00\",\"more\":[1,{}]}",

@@ -1,6 +1,6 @@
-/* libFuzzer target for what the instance metadata service and the container endpoint answer: the first byte chooses
- * a notice, keys, or the header lines before either. Besides crashes it finds failures without a message, and values
- * that could not stand in a header. */
+/* libFuzzer target for answers of the instance metadata service and the container endpoint. The first byte chooses a
+ * notice, keys, or the header lines before either. Besides crashes it finds failures without a message, and values
+ * unfit for a header. */
 #include "agileml/base/instant.h"
 #include "agileml/cloud/credentials_answer.h"
 #include "agileml/cloud/profile.h"

@@ -1,6 +1,6 @@
-/* libFuzzer target for what S3 and web servers answer about objects, for what STS answers, and for addresses: the first
- * byte chooses how the rest is read. Besides crashes it finds texts that are not ended or not one line, and lists with
- * items that can't be. */
+/* libFuzzer target for answers of S3 and web servers about objects, for STS's answers, and for addresses. The first
+ * byte chooses how the rest is read. Besides crashes it finds texts without an end or of several lines, and lists with
+ * impossible items. */
 #include "agileml/cloud/object_answer.h"
 #include "agileml/cloud/sts.h"
 #include "agileml/cloud/xml_tree.h"
@@ -79,7 +79,7 @@ static void fuzz_url(const char *text) {
     FUZZ_CHECK(object_host_region(text, region) == (region[0] != '\0') && strpbrk(region, "./:@ ") == NULL);
 }
 
-/* What would be a header or a secret of a signature is whole and visible. */
+/* Checks that values for a header and secrets for a signature are complete and printable. */
 static void fuzz_sts(const char *body, size_t size) {
     static struct credentials_value value;
     struct error error = {0};

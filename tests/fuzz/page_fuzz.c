@@ -1,6 +1,6 @@
-/* libFuzzer target for a job's HTTP server: sends a connection's bytes to the real server on loopback, which has a
- * token. The first byte chooses how many bytes are sent at once. Besides crashes it finds requests to the job that lack
- * the token or ask for what no request may ask for. */
+/* libFuzzer target for a job's HTTP server. Sends a connection's bytes to the real server on loopback, which has a
+ * token. The first byte chooses how many bytes are sent at once. Besides crashes it finds requests that reach the job
+ * without the token, or with values that no request may have. */
 #include "web/server.h"
 
 #include <netdb.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* An unfinished request has no answer until its time is over, for which nobody waits here. */
+/* An unfinished request is answered only after its timeout. This program does not wait for that. */
 enum { ROUNDS_MAX = 10, ROUND_MS = 2 };
 
 #define FUZZ_TOKEN            "0123456789abcdef"
@@ -45,10 +45,10 @@ static void fuzz_open(void) {
     snprintf(port, sizeof port, "%d", atoi(strrchr(web_address(fuzz_web), ':') + 1));
     FUZZ_CHECK(getaddrinfo("127.0.0.1", port, NULL, &fuzz_address) == 0);
     fuzz_line("{\"type\":\"event\",\"event\":\"start\",\"iteration\":0,\"seconds\":0}");
-    fuzz_line("{\"type\":\"summary\",\"ok\":true}"); /* so that streams end */
+    fuzz_line("{\"type\":\"summary\",\"ok\":true}"); /* ends streams */
 }
 
-/* What the controller's thread does. */
+/* Acts as the controller's thread. */
 static void fuzz_serve(bool allowed) {
     static const char status[] = "{\"app\":\"x\",\"phase\":\"train\",\"nodes\":[{\"name\":\"n\\\"\\n\"}]}";
     struct web_action action;
@@ -65,7 +65,7 @@ static void fuzz_serve(bool allowed) {
     web_alive(fuzz_web);
 }
 
-/* Whether the bytes have the token where it counts. */
+/* Whether the bytes contain the token. */
 static bool fuzz_has_token(const uint8_t *data, size_t size) {
     return memmem(data, size, FUZZ_TOKEN, strlen(FUZZ_TOKEN)) != NULL;
 }
@@ -80,14 +80,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     bool allowed = fuzz_has_token(data + 1, size - 1);
     size_t piece = data[0] == 0 ? size : data[0];
-    const struct linger reset = {.l_onoff = 1}; /* closing ends the connection at the server, too */
+    const struct linger reset = {.l_onoff = 1}; /* closing resets the connection at the server, too */
     int connection = socket(AF_INET, SOCK_STREAM, 0);
     FUZZ_CHECK(connection >= 0 && setsockopt(connection, SOL_SOCKET, SO_LINGER, &reset, sizeof reset) == 0);
     FUZZ_CHECK(connect(connection, fuzz_address->ai_addr, fuzz_address->ai_addrlen) == 0);
     for (size_t at = 1; at < size; at += piece) {
         size_t count = size - at < piece ? size - at : piece;
         if (send(connection, data + at, count, MSG_NOSIGNAL) < 0) {
-            break; /* it was closed */
+            break; /* the server closed the connection */
         }
     }
     shutdown(connection, SHUT_WR);

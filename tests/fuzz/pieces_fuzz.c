@@ -1,10 +1,11 @@
-/* libFuzzer target: packed pieces of shards, as the reader of another part sends them, of any bytes. What is taken is
- * put together with nothing and must be a shard of so many items; what is refused must leave nothing. The first byte
- * chooses the kind of items, and whether hashes are made right first, so that what is behind them is reached. */
+/* libFuzzer target: packed pieces of shards of any bytes, as from the reader of another part. Accepted pieces are
+ * combined with an empty own part and must give a shard of as many items as reported; rejected ones must leave nothing.
+ * The first byte chooses the kind of items, and whether hashes are corrected first, so that the code behind their check
+ * is reached. */
 #include "tests/fuzz/data_job.h"
 
-/* The file itself, for piece_hash. */
-#include "workers/data_parts.c" // NOLINT(bugprone-suspicious-include)
+/* The source file, for piece_hash. */
+#include "workers/data/data_parts.c" // NOLINT(bugprone-suspicious-include)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     }
     static const uint32_t shards[] = {0, DATA_JOB_SHARD};
     struct data data;
-    unsigned char *bytes = malloc(size); /* its own memory, so that a read behind its end is seen */
+    unsigned char *bytes = malloc(size); /* of just this size, so that a read past its end is seen */
     FUZZ_CHECK(bytes != NULL);
     memcpy(bytes, input + 1, size - 1);
     data_job_open(&data, input[0] % DATA_JOB_KINDS);

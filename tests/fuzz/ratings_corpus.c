@@ -1,5 +1,5 @@
-/* Writes the seeds of ratings_fuzz into the folder that is its only argument: each separator, what a file can start
- * and end with, numbers at their limits, gzip of one and two members. No seed is stored in the repository. */
+/* Writes the seeds of ratings_fuzz into the folder that is its only argument: each separator, beginnings and ends of
+ * files, numbers at their limits, gzip of one and two members. No seed is stored in the repository. */
 #include "tests/fuzz/corpus.h"
 
 #include <stdbool.h>
@@ -7,13 +7,13 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "workers/ratings.h"
+#include "workers/data/ratings.h"
 
 enum {
     CORPUS_SEED_MAX = 1024,
     CORPUS_UNRATED = 6,
     CORPUS_HEAD = 12,
-    CORPUS_FILE = 13 /* as in ratings_fuzz.c: below, the separator for the parser alone */
+    CORPUS_FILE = 13 /* as in ratings_fuzz.c; lower values are the separator for the parser alone */
 };
 
 static const struct {
@@ -65,7 +65,7 @@ static const struct {
     {TEXT_COMMA + CORPUS_UNRATED, 3, false, "a,b,c\n1,2\n"},
 };
 
-/* Appends one gzip member to seed[*size]; false when it does not fit. */
+/* Appends a gzip member to seed[*size]. Returns false when it does not fit. */
 static bool corpus_gzip(unsigned char *seed, size_t *size, const char *text, size_t text_size) {
     z_stream stream = {0};
     if (deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {

@@ -1,7 +1,7 @@
-/* libFuzzer target for workers/ratings. The first bytes of the input choose: the parser alone, with any columns; the
- * head alone; or ratings_read on the rest as a file (plain or gzip), with or without --columns. Besides crashes it
- * finds: parses that depend on where the text is cut into chunks or on which of the two parsers has taken a line,
- * ratings that are not finite, ids that are not kept, and failures without a message. */
+/* libFuzzer target for workers/data/ratings. The first bytes of the input choose the parser alone, with any columns;
+ * the head alone; or ratings_read on the rest as a file (plain or gzip), with or without --columns. Besides crashes it
+ * finds parses that depend on the chunks' borders or on which parser took a line. It also finds ratings that are not
+ * finite, lost ids, and failures without a message. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,20 +11,20 @@
 
 #include <math.h>
 
-#include "workers/rating_ids.h"
-#include "workers/ratings.h"
+#include "workers/data/rating_ids.h"
+#include "workers/data/ratings.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FUZZ_CHECK(condition) ((condition) ? (void)0 : abort())
 
 enum {
-    FUZZ_HEAD = 12, /* first bytes below are a separator, plus 6 for lines whose ratings may be missing */
+    FUZZ_HEAD = 12, /* lower first bytes are a separator, plus 6 for lines whose ratings may be missing */
     FUZZ_FILE = 13,
-    FUZZ_LINE_MAX = 4096 /* bytes of a line that is parsed alone */
+    FUZZ_LINE_MAX = 4096 /* longest line that is parsed alone */
 };
 
-/* What both parsers must make of an id: the same key from its text alone, written without quotes. */
+/* Checks an id of either parser: its text alone, without quotes, gives the same key. */
 static void fuzz_check_id(const struct text_field *field, uint64_t key) {
     char text[RATING_ID_MAX];
     uint64_t found;
@@ -34,7 +34,7 @@ static void fuzz_check_id(const struct text_field *field, uint64_t key) {
     FUZZ_CHECK(rating_is_missing(&plain) || (rating_id_key(&plain, &found) && found == key));
 }
 
-/* Bytes of the line with its end. */
+/* Returns the length of the line with its end. */
 static size_t fuzz_line_length(const char *line) {
     const char *end = line;
     while (!text_is_line_end(*end)) {
@@ -43,10 +43,10 @@ static size_t fuzz_line_length(const char *line) {
     return (size_t)(text_next_line(end) - line);
 }
 
-/* Parses the line alone: 1 rating, 0 for an empty line, or -1 with *fault. */
+/* Parses one line. Returns 1 for a rating, 0 for an empty line, or -1 with *fault. */
 static int fuzz_parse_line(const char *line, size_t length, const struct ratings_layout *layout, struct rating *rating,
                            const char **fault) {
-    struct rating found[FUZZ_LINE_MAX]; /* one is enough, when the parser is right */
+    struct rating found[FUZZ_LINE_MAX]; /* a correct parser finds one at most */
     struct ratings_parsed parsed;
     char *copy = malloc(length + 1);
     FUZZ_CHECK(copy != NULL);
@@ -63,8 +63,8 @@ static int fuzz_parse_line(const char *line, size_t length, const struct ratings
     return code != 0 ? -1 : (int)parsed.count;
 }
 
-/* Parses the text at once, line by line, and with the ids' texts: the same ratings, and the same fault at the same
- * line. */
+/* Parses the text at once, line by line, and with the ids' texts. All give the same ratings and the same fault at the
+ * same line. */
 static void fuzz_parse(const char *text, size_t size, const struct ratings_layout *layout) {
     struct rating *ratings = malloc(size / RATINGS_LINE_MIN * sizeof *ratings + 1);
     struct rating *others = malloc(size / RATINGS_LINE_MIN * sizeof *others + 1);
@@ -107,7 +107,7 @@ static void fuzz_parse(const char *text, size_t size, const struct ratings_layou
     free(texts);
 }
 
-/* Takes the head at once, and line by line: the same layout. */
+/* Reads the head at once and line by line. Both give the same layout. */
 static void fuzz_head(const char *text, size_t size, const struct ratings_options *options) {
     struct ratings_head whole = {.options = *options};
     struct ratings_head parts = {.options = *options};
@@ -118,7 +118,7 @@ static void fuzz_head(const char *text, size_t size, const struct ratings_option
         char *line = strndup(text + at, fuzz_line_length(text + at));
         size_t length = strlen(line);
         FUZZ_CHECK(length <= fuzz_line_length(text + at));
-        if (length < fuzz_line_length(text + at)) { /* it holds a 0 */
+        if (length < fuzz_line_length(text + at)) { /* the line contains a 0 */
             free(line);
             return;
         }
@@ -129,7 +129,7 @@ static void fuzz_head(const char *text, size_t size, const struct ratings_option
             break;
         }
     }
-    /* Whether pairs without ratings have a header can depend on the line behind it. */
+    /* Whether pairs without ratings have a header can depend on the line after it. */
     if (options->missing != RATINGS_TAKE_MISSING) {
         FUZZ_CHECK(parts.phase == whole.phase && at == taken);
         FUZZ_CHECK(whole.phase != RATINGS_KNOWN ||
@@ -192,7 +192,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_read(data + 2, size - 2, &options);
         return 0;
     }
-    /* A copy of just this size, so that a read beyond the 0 behind its last line is seen. */
+    /* A copy of just this size, so that sanitizers see a read past the 0 after its last line. */
     size -= 1;
     char *text = malloc(size + 1);
     FUZZ_CHECK(text != NULL);

@@ -1,5 +1,5 @@
 /* Writes the seeds of samples_fuzz into the folder that is its only argument: each format, numbers at their limits,
- * what is wrong by little, gzip. No seed is stored in the repository. */
+ * near misses, gzip. No seed is stored in the repository. */
 #include "tests/fuzz/corpus.h"
 
 #include "apps/mlr/samples.h"
@@ -64,7 +64,7 @@ static const struct {
     SEED(SAMPLES_AUTO, BASE_1, 0, true, "3 1:0.5 4:-2e1\n1 2:1\n"),
 };
 
-/* One gzip member; 0 when it does not fit. */
+/* Makes a gzip member. Returns its size; 0 when it does not fit. */
 static size_t pack(const char *text, size_t size, unsigned char *packed, size_t room) {
     z_stream stream = {0};
     unsigned char copy[SEED_MAX];

@@ -1,8 +1,8 @@
-/* Fuzzes mlr's readers: any bytes as a file of samples, in each format and with each option, are read or refused
- * with one line; what is read keeps the promises of samples.h; a survey sees what a reading sees.
+/* Fuzzes mlr's readers: any bytes as a file of samples, in each format and with each option, are read or rejected with
+ * an error of one line. Samples keep the promises of samples.h, and a survey finds the same as a reading.
  *
- * Input: a byte for the format and whether labels may be missing, a byte for the options, a byte that says where the
- * labels of idx data begin (in 8ths of what follows) and what becomes of missing labels; then the file. */
+ * Input: a byte for the format and whether labels may be missing, a byte for the options, and a byte for where idx
+ * labels begin (in 8ths of the rest) and for the treatment of missing labels; then the file. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,15 +23,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { FUZZ_HEAD = 3, FUZZ_FEATURES_MAX = 1 << 16 /* of a survey with maxima: memory */ };
+enum { FUZZ_HEAD = 3, FUZZ_FEATURES_MAX = 1 << 16 /* limit on features of a survey with maxima, for memory */ };
 
-/* What a reading saw. */
+/* What a reading found. */
 struct seen {
-    uint32_t slots; /* of a hash; 0: the samples are not of Criteo lines */
+    uint32_t slots; /* number of hash slots; 0: the samples are not Criteo lines */
     uint64_t samples, values, place;
     uint32_t features;
     bool label_optional, labelled;
-    bool keep; /* missing labels as words */
+    bool keep; /* missing labels are kept as words */
 };
 
 static struct mlr_hash fuzz_hash(uint8_t options) {
@@ -41,7 +41,7 @@ static struct mlr_hash fuzz_hash(uint8_t options) {
     return hash;
 }
 
-/* A hashed sample has its features in any order, each once, and its values are numbers of fields. */
+/* Checks a hashed sample: its features are in any order, each once, and each value counts fields. */
 static void check_hashed(const struct seen *seen, const struct sample *sample) {
     double sum = 0;
     FUZZ_CHECK(sample->count > 0 && sample->count <= MLR_HASH_SLOTS_MAX);
@@ -86,7 +86,7 @@ static int check_sample(void *context, const struct sample *sample, struct error
     return 0;
 }
 
-/* With the numbering of its survey a file has the same samples, of features below that of the survey. */
+/* Reads a file again with its survey's numbering: the samples are the same, with features below the survey's number. */
 static void check_numbering(const struct samples_file *file, const struct samples_survey *survey,
                             const struct seen *seen) {
     struct samples_file again = *file;
@@ -125,7 +125,7 @@ static void check_survey(const struct samples_file *file, bool find_base, const 
     samples_survey_close(&survey);
 }
 
-/* Reads the file again as test data of its own columns: what was read is read again. */
+/* Reads the file again as test data with its own columns: it has as many samples. */
 static void check_like(const struct samples_file *file, uint64_t samples) {
     struct samples_file again = *file;
     struct samples_head head;
@@ -141,7 +141,7 @@ static void check_like(const struct samples_file *file, uint64_t samples) {
     samples_head_close(&head);
 }
 
-/* Whether a file looks like Criteo lines, and about how many it has. */
+/* Checks the detection of Criteo lines and the estimate of their number. */
 static void check_criteo(const struct samples_file *file) {
     struct error error = {0};
     bool criteo = false;

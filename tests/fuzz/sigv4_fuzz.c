@@ -1,4 +1,4 @@
-/* libFuzzer target for bidbrain/cloud/aws/sigv4 as a server uses it: lines of the input are the path, the query, and
+/* libFuzzer target for bidbrain/cloud/aws/sigv4 as a server uses it. The input's lines are the path, the query, and
  * pairs of a header's name and value. Besides crashes it finds canonical requests that are not in canonical form. */
 #include "agileml/cloud/sigv4.h"
 
@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FUZZ_CHECK(condition) ((condition) ? (void)0 : abort())
 
-/* The next line of *text, which moves on. */
+/* Returns the next line and moves *text past it. */
 static char *fuzz_line(char **text) {
     char *line = *text;
     size_t size = strcspn(line, "\n");

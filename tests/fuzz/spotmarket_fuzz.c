@@ -1,7 +1,8 @@
-/* libFuzzer target for what spotmarket takes from the network, without sockets: a handler on a small market. The first
- * byte chooses: lines that are forms of signed EC2 calls, one after the other while time goes on; an Authorization
- * header, a date and a form; a method, a path, a header's value and a body for the rest; a spec of faults. Besides
- * crashes it finds answers that are no XML, bills that are no JSON, and calls that go through unsigned. */
+/* libFuzzer target for what spotmarket receives from the network, without sockets: a handler on a small market. The
+ * first byte chooses one of four. Lines that are forms of signed EC2 calls, one after the other while time passes. An
+ * Authorization header, a date and a form. A method, a path, a header's value and a body for other requests. A
+ * specification of faults. Besides crashes it finds answers that are not XML, bills that are not JSON, and calls
+ * accepted without a signature. */
 #include "agileml/base/memory.h"
 #include "spotmarket/service.h"
 
@@ -52,7 +53,7 @@ static void check_answer(const struct service_answer *answer) {
     XML_ParserFree(parser);
 }
 
-/* Handles one request; its status. */
+/* Handles one request and returns the answer's status. */
 static int handle(struct service *service, const struct sigv4_request *request, int64_t second) {
     struct service_clock clock = {(START + second) * 1000000, NOW, NOW * 1000000 + second};
     struct service_answer answer;
@@ -86,7 +87,7 @@ static void call_signed(struct service *service, const char *form, size_t size, 
     free(authorization);
 }
 
-/* The next line of the input, without what ends it; advances. */
+/* Returns the next line of the input without its end, and advances. */
 static char *next_line(char **rest) {
     char *line = *rest;
     *rest += strcspn(*rest, "\n");
@@ -128,7 +129,7 @@ static void fuzz_paths(struct service *service, char *text) {
     char *path = next_line(&rest);
     char full[SERVICE_URI_MAX], own[SERVICE_METADATA_PATH], owner[KEYRING_OWNER_HEX + 8] = "Bearer ";
     snprintf(full, sizeof full, "%s", path);
-    if (path[0] == '@') { /* the machine's own */
+    if (path[0] == '@') { /* the machine's own metadata path */
         service_metadata_path(service, service->cloud->instances[0]->id, own);
         snprintf(full, sizeof full, "%s/latest/%s", own, path + 1);
     }

@@ -1,5 +1,5 @@
-/* Writes the seeds of wire_fuzz into the folder that is its only argument: one message of every type as it is sent,
- * and rows of several tables. No seed is stored in the repository. */
+/* Writes the seeds of wire_fuzz into the folder that is its only argument: one message of every type as it is sent, and
+ * rows of several tables. No seed is stored in the repository. */
 #include "tests/fuzz/corpus.h"
 
 #include "agileml/wire/message.h"
@@ -20,7 +20,8 @@ static void add_frame(struct message *message, size_t size) {
     message->frames[message->frame_count++] = frame;
 }
 
-/* Rows of the first `tables` tables; with all three, those after the first are written as bf16 where they may be. */
+/* Adds rows of the first `tables` tables. With all three, the rows of the second and third are in bf16 where messages
+ * allow that. */
 static void add_rows(struct message *message, unsigned tables) {
     struct wire_directory_entry directory[WIRE_TABLES_MAX];
     bool half = tables == 3 && (message->type == MESSAGE_PUSH || message->type == MESSAGE_FLUSH);
@@ -37,7 +38,7 @@ static void add_rows(struct message *message, unsigned tables) {
     }
 }
 
-/* Sparse rows of the tables that may be sent so: without a change, with some, and with many. */
+/* Adds sparse rows of the tables that allow them: with no, some and many changes. */
 static void add_sparse_rows(struct message *message) {
     struct wire_directory_entry directory[2];
     for (unsigned t = 0; t < 2; t++) {
@@ -60,7 +61,7 @@ static void add_sparse_rows(struct message *message) {
     }
 }
 
-/* `count` assignments, of the same shards one after the other. */
+/* Adds `count` assignments, one after the other in time, of the same shards. */
 static void add_assignments(struct message *message, unsigned count) {
     add_frame(message, count * sizeof(struct wire_assignment));
     struct wire_assignment *assignments = (void *)message->frames[message->frame_count - 1]->data;

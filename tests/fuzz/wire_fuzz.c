@@ -1,7 +1,8 @@
-/* libFuzzer target: the decoder of head frames, and the finding of rows in payload frames, on any bytes. What they
- * accept must be within the frames, and must encode to the same head again.
+/* libFuzzer target: decoding head frames and finding rows in payload frames, of any bytes. What is accepted must be
+ * within the frames, and its head must encode to the same bytes.
  *
- * Input: how many payload frames (1 byte), the size of the head and of each frame (2 bytes each), then their bytes. */
+ * Input: the number of payload frames (1 byte), the size of the head and of each frame (2 bytes each), then their
+ * bytes. */
 #include "agileml/wire/plan.h"
 #include "agileml/wire/rows.h"
 
@@ -29,7 +30,7 @@ static void fuzz_release(struct buffer *buffer) {
     free(buffer);
 }
 
-/* A frame whose memory ends where it ends, so that a read beyond is seen. */
+/* Makes a frame in an allocation of its own size, so that sanitizers see a read past its end. */
 static struct buffer *fuzz_frame(const uint8_t *data, size_t size) {
     struct buffer *frame = malloc(sizeof *frame);
     FUZZ_CHECK(frame != NULL);
@@ -42,7 +43,7 @@ static struct buffer *fuzz_frame(const uint8_t *data, size_t size) {
     return frame;
 }
 
-/* Adds up rows that were accepted, and takes them away again where the encoding can; the bytes that they are. */
+/* Adds accepted rows, and subtracts them again if the encoding can. Returns their bytes. */
 static size_t fuzz_values(const struct rows_view *view, const struct row_shape *shape) {
     const struct rows_codec *codec = rows_codec(view->encoding);
     uint64_t sum[FUZZ_ROW_MAX / sizeof(uint64_t)] = {0};
@@ -86,7 +87,7 @@ static void fuzz_rows(const struct message *message) {
     }
 }
 
-/* What a node does with an accepted plan: every partition's place, every assignment's shards, every clock's commit. */
+/* Uses an accepted plan as a node does: every partition's place, every assignment's shards, every clock's commit. */
 static void fuzz_plan(const struct message *message) {
     struct plan_view plan = plan_open(message);
     uint64_t sum = 0;

@@ -1,7 +1,7 @@
-/* The app that adds whole numbers (app.h): every data item adds numbers, chosen by item and clock, to a few rows, so
- * that a contribution that is lost, repeated or in the wrong clock makes a row differ. The oracle adds the same up in
- * one place. In half of the jobs a table has an optimizer: steps on whole numbers that depend on their order and on a
- * state, so that a step that is lost, repeated or with the wrong state makes the row and its state differ. */
+/* The adder app (app.h). Every data item adds whole numbers, which depend on item and clock, to a few rows. A
+ * contribution that is lost, repeated or in the wrong clock makes a row differ from the oracle's sum. In half of the
+ * jobs a table has an optimizer whose steps depend on their order and on a state. A step that is lost, repeated or made
+ * with the wrong state makes the row and its state differ, too. */
 #include "tests/sim/app.h"
 
 #include <stdio.h>
@@ -10,11 +10,11 @@
 
 enum { ADDER_WIDTH_MAX = 12, ADDER_STATE_MAX = 5 };
 
-/* An item of data (`put` false) adds to a row; a shard's own rows are put. */
+/* A row that an item of data adds to, or (`put`) a row that its shard sets. */
 struct adder_touch {
     unsigned row;
     bool put;
-    bool read_only; /* a row that the shard only wants to see */
+    bool read_only; /* a row that the shard only reads */
     uint64_t seed;
 };
 
@@ -25,8 +25,8 @@ struct adder_shard {
 
 struct adder {
     struct adder_shard *shards;
-    uint64_t *elements;     /* what a half contributes, of all rows ... */
-    unsigned char *touched; /* ... and which of them, a byte a row */
+    uint64_t *elements;     /* contributions to all rows in a half of a clock */
+    unsigned char *touched; /* by row: whether `elements` has a contribution */
     unsigned stepped;       /* the table with an optimizer; 0: none */
     unsigned replica;       /* the table that is averaged; 0: none */
 };
@@ -55,7 +55,7 @@ static void adder_start(void *context, uint64_t key, void *row) {
     }
 }
 
-/* One step on elements modulo 2^64: whole numbers of fewer bits are the same modulo theirs. */
+/* Makes one step modulo 2^64. Narrower whole numbers have the same result modulo their range. */
 static void step_elements(uint64_t clock, uint32_t width, uint64_t *row, uint32_t state_width, uint64_t *state,
                           const uint64_t *sum) {
     for (uint32_t e = 0; e < width; e++) {
@@ -138,7 +138,7 @@ static void adder_add_table(struct app *app, const char *name, enum aml_type typ
     }
 }
 
-/* A table with an optimizer, by random numbers of its own. */
+/* Adds a table with an optimizer, drawn from a stream of random numbers of its own. */
 static void adder_add_stepped(struct app *app) {
     struct adder *adder = app->own;
     uint64_t random = hash_mix(app->seed ^ 0x57E9);
@@ -157,7 +157,7 @@ static void adder_add_stepped(struct app *app) {
     spec->parameters = app;
 }
 
-/* The table of states, behind all others: one in four has none. */
+/* Adds the table of optimizer states behind all others. One job in four has none. */
 static void adder_add_states(struct app *app) {
     const struct adder *adder = app->own;
     uint64_t drawn = hash_mix(app->seed ^ 0x57A7E);
@@ -173,8 +173,8 @@ static void adder_add_states(struct app *app) {
     }
 }
 
-/* A table whose rows every node has and which are averaged, before that of states. What they are in the end depends on
- * who has worked with whom, so only their bits are compared. */
+/* Adds a replicated, averaged table, before that of states. Its final values depend on which nodes averaged with each
+ * other, so checks only compare replicas bit by bit. */
 static void adder_add_replica(struct app *app) {
     struct adder *adder = app->own;
     if (!app->averages) {
@@ -202,7 +202,7 @@ static void shard_touch(struct app *app, unsigned shard, struct adder_touch touc
     app_shard_names(&app->shards[shard], touch.row);
 }
 
-/* Items add to the first `add_rows` rows. */
+/* Adds the shards, whose items add to the first `add_rows` rows. */
 static void adder_add_shards(struct app *app, unsigned count, unsigned add_rows, int put_table, uint64_t *random) {
     struct adder *adder = app->own;
     app->shard_count = count;
@@ -247,7 +247,7 @@ static void adder_close(struct app *app) {
     free(adder);
 }
 
-/* Each item counts in one part of an iteration. */
+/* Returns the shard's items in the clock. Each item belongs to one part of an iteration. */
 static unsigned adder_items(const struct app *app, unsigned shard, uint64_t clock) {
     unsigned items = 0;
     unsigned parts = app_parts(app, clock);
@@ -259,7 +259,7 @@ static unsigned adder_items(const struct app *app, unsigned shard, uint64_t cloc
     return items;
 }
 
-/* What `shard` contributes to a clock's part: put rows are set, others added to. */
+/* Adds what `shard` contributes to a part of an iteration: rows of put tables are set, others are added to. */
 static void adder_contribute(const struct app *app, unsigned shard, uint64_t clock, uint64_t *elements,
                              unsigned char *touched) {
     const struct adder_shard *from = &((const struct adder *)app->own)->shards[shard];
@@ -279,7 +279,7 @@ static void adder_contribute(const struct app *app, unsigned shard, uint64_t clo
     }
 }
 
-/* Says what was added to a row of a given table: the elements that are not 0, or now and then all of them. */
+/* Passes a row's update to the cache: its elements that are not 0, now and then all of them. */
 static void adder_give(const struct app *app, struct cache *cache, unsigned row, uint32_t slot, uint64_t clock) {
     const struct adder *adder = app->own;
     const struct table_spec *spec = &app->job.tables[app->rows[row].table];
@@ -303,7 +303,7 @@ static void adder_give(const struct app *app, struct cache *cache, unsigned row,
     cache_give(cache, app->rows[row].table, slot, count, columns, added);
 }
 
-/* A step of this node alone: real numbers. */
+/* A step in real numbers that no other node makes, on the averaged table. */
 static void replica_step(const struct app *app, const struct app_work *work, unsigned half) {
     const struct adder *adder = app->own;
     for (unsigned r = 0; r < APP_REPLICA_ROWS && adder->replica != 0 && work->cache != NULL; r++) {
@@ -318,7 +318,7 @@ static void replica_step(const struct app *app, const struct app_work *work, uns
     }
 }
 
-/* Half of the shards each time. */
+/* Works on half of the shards each time. */
 static void adder_compute(struct app *app, const struct app_work *work, unsigned half) {
     struct adder *adder = app->own;
     memset(adder->elements, 0, app->element_count * sizeof *adder->elements);
@@ -351,7 +351,7 @@ static void adder_compute(struct app *app, const struct app_work *work, unsigned
     }
 }
 
-/* The clock's steps: what was added to a row with an optimizer is the sum. */
+/* Applies the clock's steps to the table with an optimizer. A row's sum is what the clock added to it. */
 static void advance_stepped(struct app *app, uint64_t clock, const uint64_t *before, uint64_t *state) {
     const struct adder *adder = app->own;
     const struct table_spec *spec = &app->job.tables[adder->stepped];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Putting together ---- */
+/* ---- Construction ---- */
 
 struct table_spec *app_add_table(struct app *app, const struct table_spec *spec) {
     unsigned t = app->job.table_count++;
@@ -58,7 +58,7 @@ void app_close(struct app *app) {
     free(app->rows);
 }
 
-/* ---- What clocks work on ---- */
+/* ---- Parts of an iteration ---- */
 
 unsigned app_parts(const struct app *app, uint64_t clock) {
     return clock < app->part_clocks && app->parts[clock] > 0 ? app->parts[clock] - 1U : 1;
@@ -99,7 +99,7 @@ uint64_t app_items(const struct app *app, uint64_t from_clock, uint64_t until_cl
     return items;
 }
 
-/* Start values, as the tables' functions give them. */
+/* Sets the start values, from the tables' functions. */
 static void state_start(const struct app *app, uint64_t *state) {
     for (unsigned r = 0; r < app->row_count; r++) {
         const struct table_spec *spec = &app->job.tables[app->rows[r].table];

@@ -1,11 +1,11 @@
-/* The app of a simulated job: its tables, its data by shards, what a node does in a clock, and the oracle, which tells
- * every element as of every clock. Two kinds: adder.c, whose contributions follow from item and clock alone, and
- * lda_job.c, whose contributions depend on what a node sees. Knows nothing of nodes or messages. One thread. */
+/* The app of a simulated job: its tables, its shards of data, a node's work in a clock, and the oracle, which knows
+ * every element at every clock. adder.c's contributions depend on item and clock alone, lda_job.c's on what a node
+ * sees. Knows nothing of nodes or messages. One thread. */
 #ifndef TESTS_SIM_APP_H
 #define TESTS_SIM_APP_H
 
 #include "agileml/ps/table.h"
-#include "workers/cache.h"
+#include "workers/client/cache.h"
 
 #include <stdbool.h>
 
@@ -22,15 +22,15 @@ struct app_row {
 
 struct app_shard {
     unsigned items;
-    unsigned *rows; /* that its items name, perhaps repeated */
+    unsigned *rows; /* rows that its items name, perhaps repeated */
     unsigned row_count;
 };
 
-/* What somebody changed in a clock: rows, each once, and their elements, as whole numbers modulo 2^64: what was added,
- * or what was put. */
+/* What a node or an origin changed in a clock: rows, each once, and their elements, as whole numbers modulo 2^64. An
+ * element was added or set, as its table's mode says. */
 struct app_changes {
     unsigned *rows;
-    unsigned *starts; /* where its elements begin */
+    unsigned *starts; /* by row: index of its first element in `elements` */
     unsigned count;
     uint64_t *elements;
     unsigned element_count;
@@ -38,16 +38,16 @@ struct app_changes {
 
 /* A node at work on a clock. */
 struct app_work {
-    struct cache *cache;  /* NULL: another node has changed the rows */
-    const int64_t *slots; /* by row: the cache's slot */
+    struct cache *cache;  /* NULL: these changes were made by another node */
+    const int64_t *slots; /* by row of the app: its slot in the cache */
     const uint32_t *shards;
     uint32_t shard_count;
-    unsigned set; /* the number of the set that these shards are; a node never uses one twice */
+    unsigned set; /* number of the set of these shards; a node never reuses a number */
     unsigned threads, nodes;
     uint64_t clock;
-    unsigned parts;  /* that it works on: app_parts */
-    uint64_t origin; /* under which it works */
-    void **process;  /* what the kind keeps for the node's process; NULL at first */
+    unsigned parts;  /* parts of the iteration in this clock: app_parts */
+    uint64_t origin; /* the origin of this work */
+    void **process;  /* memory of the app's kind for this process; NULL at first */
     struct app_changes *changes;
 };
 
@@ -55,25 +55,26 @@ struct app;
 
 struct app_kind {
     const char *name;
-    /* What is computed again, by whoever, is the same: a clock's state does not depend on what was lost before. */
+    /* Repeated work gives the same result on any node: a clock's state does not depend on what was lost before. */
     bool repeatable;
-    /* A node may get the rows of half of a set's shards in the middle of a clock only. */
+    /* Half of a set's shards may get their rows only in the middle of a clock. */
     bool lazy;
     void (*close)(struct app *app);
-    /* Training items of a shard that a clock works on. */
+    /* Returns the training items of a shard in a clock. */
     unsigned (*items)(const struct app *app, unsigned shard, uint64_t clock);
-    /* Changes the cache's rows, marks them as touched and adds to `changes`: a clock's first half, later its second. */
+    /* Works on one half of a clock, first 0, then 1: changes the cache's rows, marks them as touched and adds to
+     * `changes`. */
     void (*compute)(struct app *app, const struct app_work *work, unsigned half);
-    /* Makes the state of `clock` out of that of the clock before. */
+    /* Turns the state of the clock before into that of `clock`. */
     void (*advance)(struct app *app, uint64_t clock, uint64_t *state);
-    /* The app's end, after `clock`: `state` is every element as it was read from the servers. May be NULL. */
+    /* Ends the app after `clock`. `state` has every element as read from the servers. May be NULL. */
     void (*finish)(struct app *app, uint64_t clock, const uint64_t *state);
     void (*process_close)(void *process); /* may be NULL */
 };
 
 struct app {
     const struct app_kind *kind;
-    void *own; /* the kind's */
+    void *own; /* memory of the kind */
     uint64_t seed;
     unsigned clocks_per_iteration;
     struct job job;
@@ -84,73 +85,73 @@ struct app {
     unsigned element_count;
     struct app_shard *shards;
     unsigned shard_count;
-    unsigned shard_items; /* adder: of each shard; 0: drawn */
-    bool averages;        /* adder: one more table, of floats that are averaged */
-    bool whole;           /* adder: all tables are whole, and none has states, so caches can replace lost copies */
-    bool pieces;          /* adder: dense add tables are whole, and flushed in pieces */
-    bool ring;            /* adder: all tables are such that a ring can be used (agileml/ps/ring.h) */
+    unsigned shard_items; /* adder: items of each shard; 0: drawn */
+    bool averages;        /* adder: has an averaged table of floats */
+    bool whole;           /* adder: all tables are replicated and none has states, so caches can replace lost copies */
+    bool pieces;          /* adder: dense add tables are replicated, and flushed in pieces */
+    bool ring;            /* adder: all tables are fit for a ring (agileml/ps/ring.h) */
     uint64_t items;
-    unsigned char *parts; /* by clock: 1 more than the parts of the iteration that it works on; 0: not known */
+    unsigned char *parts; /* by clock: parts of the iteration + 1; 0: not known */
     uint64_t part_clocks;
-    uint64_t **states; /* by clock: every element as of it */
+    uint64_t **states; /* by clock: the state, which is every element */
     uint64_t state_count;
     uint64_t *scratch; /* element_count elements */
-    /* Set by the owner. Whose work on a shard in a clock counts, 0: nobody's yet; a rule that is broken; whether a
-     * mistake is to be made now (cluster.h). */
+    /* Set by the owner. `origin_of` returns the origin whose work on a shard counts in a clock; 0: none yet.
+     * `violation` reports a broken rule. `mistake_due` returns whether to make the mistake now (cluster.h). */
     uint64_t (*origin_of)(void *context, unsigned shard, uint64_t clock);
     void (*violation)(void *context, const char *invariant, const char *text);
     bool (*mistake_due)(void *context, enum app_mistake mistake);
     void *context;
 };
 
-/* The kinds. `app` is zeroed but for seed, clocks_per_iteration, shard_items, averages, whole, pieces,
- * ring and job.staleness. */
+/* Make an app. `app` is zeroed but for seed, clocks_per_iteration, shard_items, averages, whole, pieces, ring and
+ * job.staleness. */
 void adder_open(struct app *app, unsigned shards);
 void lda_job_open(struct app *app, unsigned shards);
 void app_close(struct app *app);
 
-/* For the kinds. `spec` needs name, type, mode, width, rows and whole; its rows are added next. */
+/* Adds a table, for the kinds. `spec` needs name, type, mode, width, rows and whole. Its rows are added next. */
 struct table_spec *app_add_table(struct app *app, const struct table_spec *spec);
-/* A row of the newest table; its number. */
+/* Adds a row to the newest table. Returns the row's number. */
 unsigned app_add_row(struct app *app, uint64_t key);
 void app_shard_names(struct app_shard *shard, unsigned row);
-/* When tables and shards are there. */
+/* Completes the app, after the last table and shard. */
 void app_complete(struct app *app);
 static inline uint64_t app_random(uint64_t *state) {
     return hash_mix((*state)++);
 }
 
-/* How many parts of the iteration a clock works on, from its own one on: what app_set_parts has noted, or 1. */
+/* Returns how many parts of the iteration a clock works on, from its own part on: as set by app_set_parts, or 1. */
 unsigned app_parts(const struct app *app, uint64_t clock);
-/* Notes it. False: something else is noted. */
+/* Sets a clock's parts. Returns false when it has another number of parts already. */
 bool app_set_parts(struct app *app, uint64_t clock, unsigned parts);
-/* Another job goes on from `clock`. */
+/* Forgets the parts of clocks after `clock`, from which another job goes on. */
 void app_forget_parts(struct app *app, uint64_t clock);
 
-/* Of all shards, in clocks from..until. */
+/* Returns the items of all shards in clocks from..until. */
 uint64_t app_items(const struct app *app, uint64_t from_clock, uint64_t until_clock);
 uint64_t app_shard_items(const struct app *app, unsigned shard, uint64_t from_clock, uint64_t until_clock);
-/* Every element as of `clock`. */
+/* Returns every element at `clock`. */
 const uint64_t *app_state(struct app *app, uint64_t clock);
-/* The clocks after `clock` are done again. */
+/* Forgets the states after `clock`: these clocks are repeated. */
 void app_restore(struct app *app, uint64_t clock);
-/* The number of a row, or -1 when the app has no such row. */
+/* Returns the number of a row, or -1 when the app has no such row. */
 int64_t app_find(const struct app *app, unsigned table, uint64_t key);
 unsigned app_width(const struct app *app, unsigned row);
 
-/* A row in memory as elements, and the other way: adds to or sets it, as an app does. */
+/* Read a row's memory as elements, and apply elements to a row's memory by its table's mode, as an app does. */
 void app_elements(const struct app *app, unsigned row, const void *memory, uint64_t *elements);
 void app_apply(const struct app *app, unsigned row, const uint64_t *elements, void *memory);
-/* Whether the row is averaged: its elements are none that app_state knows (cluster_check_replica). */
+/* Whether the row is averaged. Then app_state does not have its elements (cluster_check_replica). */
 static inline bool app_averages(const struct app *app, unsigned row) {
     return app->job.tables[app->rows[row].table].averaged;
 }
-/* Whether a row in memory holds these of all elements; else which one differs, and both values as text. */
+/* Returns whether a row's memory equals the state. If not, `text` names the differing element with both values. */
 bool app_equal(const struct app *app, unsigned row, const uint64_t *state, const void *memory, char *text, size_t size);
 
-/* Adds a row's elements to what was changed. */
+/* Adds a row's elements to the changes. */
 void app_changes_add(const struct app *app, struct app_changes *changes, unsigned row, const uint64_t *elements);
-/* Applies all changes, or those of one row (-1: all), to a state. */
+/* Applies the changes of one row, or of all rows (-1), to a state. */
 void app_changes_apply(const struct app *app, const struct app_changes *changes, int64_t row, uint64_t *state);
 void app_changes_close(struct app_changes *changes);
 

@@ -1,4 +1,4 @@
-/* See cluster.h. What is drawn from the seed, the actors with the checks after each step, putting together, the run. */
+/* See cluster.h. Draws the job from the seed, opens the actors with the checks after each step, and runs the job. */
 #include "tests/sim/cluster_private.h"
 
 #include <math.h>
@@ -42,7 +42,8 @@ void cluster_not_calm(struct cluster *cluster, uint64_t until_us) {
     cluster->faults.calm_us = until_us > cluster->faults.calm_us ? until_us : cluster->faults.calm_us;
 }
 
-/* Whether the rest has a reliable replica of everything; in stage transient, whether a node is left to go on. */
+/* Whether the remaining nodes have a reliable replica of every partition; in stage transient, whether a node
+ * remains. */
 static bool replicas_left(const struct cluster *cluster) {
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
@@ -75,7 +76,7 @@ void cluster_kill(struct cluster_node *node) {
 
 /* ---- Actors, with the checks after each step ---- */
 
-/* Pieces that the server has of the flush that the message is part of. */
+/* Returns how many pieces of the message's flush the server has. */
 static uint32_t pieces_here(const struct cluster_server *server, const struct message *message) {
     const struct partition *partition =
         message->type == MESSAGE_FLUSH && message->flush.partition < server->server.partition_count
@@ -126,7 +127,7 @@ static void server_receive_delayed(void *context) {
     message_close(&next.message);
 }
 
-/* A slow server comes to a message later; the order stays. */
+/* Receives a message; a slow server handles it later, in order. */
 static void server_actor_receive(void *self, actor_id from, struct message *message) {
     struct cluster_server *server = self;
     struct cluster *cluster = server->node->cluster;
@@ -200,7 +201,7 @@ static void open_servers(struct cluster_node *node) {
     }
 }
 
-/* How many bytes of rows a node requests at a time: one row of each partition, a few, or all. */
+/* Returns how many bytes of rows a node requests at a time: one row of each partition, a few, or all. */
 static size_t ask_bytes(const struct cluster *cluster) {
     static const size_t bytes[] = {1, 512, CLIENT_ASK_BYTES};
     return bytes[hash_mix(cluster->options.seed ^ 0xA5C) % (sizeof bytes / sizeof *bytes)];
@@ -254,7 +255,7 @@ static void open_node(struct cluster_node *node) {
     cluster_app_open(node);
 }
 
-/* By the machine: a process that starts anew reads the same again. */
+/* Whether the node reads other input. Depends on the machine: a restarted process reads the same input again. */
 static bool reads_other_input(const struct cluster *cluster, const struct cluster_node *node) {
     unsigned first = CLUSTER_FIRST_NODE + cluster->drawn.initial_reliable + cluster->drawn.initial_transient;
     return cluster->other_input.who == OTHER_INPUT_AT_START
@@ -274,7 +275,7 @@ struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier ti
     node->number = cluster->node_count;
     node->machine = machine != 0 ? machine : cluster->machine_count++;
     node->group = cluster->groups.joins;
-    for (unsigned n = 0; machine != 0 && n < cluster->node_count; n++) { /* a process that starts anew */
+    for (unsigned n = 0; machine != 0 && n < cluster->node_count; n++) { /* a restarted process */
         node->group = cluster->nodes[n]->machine == machine ? cluster->nodes[n]->group : node->group;
     }
     node->id = (cluster_draw(cluster) | (UINT64_C(1) << 40)) & ~(uint64_t)ACTOR_PART_MAX;
@@ -345,7 +346,7 @@ static void draw_terms(struct cluster *cluster) {
         terms->staleness %= 4;
         terms->clocks_per_iteration += terms->staleness;
     }
-    if (cluster->options.campaign == CAMPAIGN_MISSING) { /* long enough that the fault comes first */
+    if (cluster->options.campaign == CAMPAIGN_MISSING) { /* long enough for the fault to come first */
         terms->seconds = terms->tolerance = 0;
         terms->iterations = 1000 * 1000;
     }
@@ -365,7 +366,7 @@ static enum stage draw_stage(struct cluster *cluster) {
 
 static unsigned draw_size(struct cluster *cluster) {
     if (cluster->options.campaign != CAMPAIGN_ELASTIC) {
-        /* One node alone gets nothing pushed back; that one of several is missing takes two. */
+        /* A lone node receives no pushes, so it is rare. CAMPAIGN_MISSING needs two nodes. */
         unsigned least = cluster->options.campaign == CAMPAIGN_FAULTS && cluster_one_in(cluster, 10) ? 1 : 2;
         return (unsigned)cluster_between(cluster, least, least == 1 ? 2 : cluster_one_in(cluster, 4) ? 32 : 8);
     }
@@ -389,7 +390,7 @@ static void draw_cluster(struct cluster *cluster) {
         (uint32_t)cluster_between(cluster, 1, big || cluster_one_in(cluster, 4) ? CLUSTER_PARTITIONS_MAX : 8);
     cluster->policy.shards =
         (uint32_t)(big ? cluster_between(cluster, size, 2 * size) : cluster_between(cluster, 16, 128));
-    if (cluster->options.campaign == CAMPAIGN_MISSING) { /* each node serves and works, whoever registers first */
+    if (cluster->options.campaign == CAMPAIGN_MISSING) { /* each node serves and works, in any order of registration */
         cluster->policy.partitions = CLUSTER_PARTITIONS_MAX;
         cluster->policy.shards = 128;
     }
@@ -400,12 +401,12 @@ static void draw_cluster(struct cluster *cluster) {
     static const uint32_t every[] = {0, 1, 2, 5};
     cluster->drawn.commit_every = every[cluster_draw(cluster) % 4];
     bool elastic = cluster->options.campaign == CAMPAIGN_ELASTIC;
-    uint64_t salted = hash_mix(cluster->options.seed ^ SAVE_SALT); /* draws nothing that other faults would draw */
+    uint64_t salted = hash_mix(cluster->options.seed ^ SAVE_SALT); /* uses no random number of other faults */
     cluster->run.saves_fail = elastic && salted % 4 == 0 ? 1 + (unsigned)(salted >> 8) % SAVES_FAIL_MAX : 0;
     cluster->drawn.heartbeat_ms = (uint32_t)cluster_between(cluster, elastic ? 50 : 100, elastic ? 300 : 700);
     cluster->drawn.timeout_ms = (uint32_t)cluster_between(cluster, elastic ? 1500 : 4000, elastic ? 4000 : 12000);
     if (cluster->options.mistake == MISTAKE_IMPATIENT_RESTART) {
-        cluster->drawn.timeout_ms = IO_RECONNECT_MS; /* the longer it is the less harm impatience does */
+        cluster->drawn.timeout_ms = IO_RECONNECT_MS; /* a longer timeout would hide the mistake */
     }
     cluster->drawn.patience_ms =
         cluster->options.campaign == CAMPAIGN_MISSING ? 2 * cluster->drawn.timeout_ms : 300 * 1000;
@@ -421,9 +422,9 @@ static struct sim_config draw_network(struct cluster *cluster) {
     static const uint64_t latencies_us[] = {50, 500, 5000, 50 * 1000};
     uint64_t latency_us = latencies_us[cluster_draw(cluster) % 4];
     unsigned size = cluster->drawn.initial_reliable + cluster->drawn.initial_transient;
-    /* What plans take grows with the square of the nodes. */
+    /* A plan's bytes grow with the square of the number of nodes. */
     uint64_t least_mb = size > 256 ? 1000 : size > 16 ? 200 : 4;
-    if (cluster->options.campaign == CAMPAIGN_UNEVEN) { /* what is measured is the nodes, not the network */
+    if (cluster->options.campaign == CAMPAIGN_UNEVEN) { /* the nodes are measured, not the network */
         return (struct sim_config){.nodes = CLUSTER_MACHINES,
                                    .latency_min_us = 50,
                                    .latency_max_us = 200,
@@ -447,7 +448,7 @@ static struct sim_config draw_network(struct cluster *cluster) {
                                .trace = cluster->options.trace};
 }
 
-/* ---- Putting it together ---- */
+/* ---- Construction ---- */
 
 static void sort_rows(struct cluster *cluster) {
     const struct app *app = &cluster->app;
@@ -478,12 +479,13 @@ static bool app_mistake_due(void *context, enum app_mistake mistake) {
     return cluster_mistake_due(context, mistake == APP_STEP_TWICE ? MISTAKE_STEP_TWICE : MISTAKE_TOPICS_FORGOTTEN);
 }
 
-/* A third of the jobs exchange by a ring. Not where a server is slow that is to be found: a ring hides it. */
+/* Whether the job exchanges by a ring: one job of three, but not where a slow server is to be found, as a ring hides
+ * it. */
 static bool draw_ring(const struct cluster *cluster) {
     return !cluster->uneven.slow_server && hash_mix(cluster->options.seed ^ 0x4116) % 3 == 0;
 }
 
-/* In one job of three flushes go in pieces, as far as its tables and its exchange allow. */
+/* Whether flushes go in pieces: in one job of three, if its tables and its exchange allow that. */
 static bool draw_pieces(const struct cluster *cluster) {
     const enum mistake mistake = cluster->options.mistake;
     bool always = mistake == MISTAKE_FLUSH_PIECE_WHOLE || mistake == MISTAKE_FLUSH_PIECE_TWICE;
@@ -513,7 +515,7 @@ static void app_open(struct cluster *cluster) {
     }
 }
 
-/* Half of the jobs have lots, where the app is made for them. */
+/* Draws lots for half of the jobs whose app supports them. */
 static void draw_lots(struct cluster *cluster) {
     uint64_t drawn = hash_mix(cluster->options.seed ^ 0x1075);
     bool possible = cluster->options.app == APP_ADDER && cluster->options.campaign != CAMPAIGN_UNEVEN &&
@@ -524,8 +526,9 @@ static void draw_lots(struct cluster *cluster) {
     cluster->drawn.lots = possible && drawn % 2 == 0 ? (unsigned)(1 + drawn / 2 % 5) : 0;
 }
 
-/* In half of the jobs, which then also read their input in parts. Not where nodes that join read other input, which
- * they may never read then; nor where a server takes its time with each message, and to read takes none. */
+/* Draws whether nodes fetch data shards from each other and read the input in parts: half of the jobs. Not with nodes
+ * that join with other input, which they might never read. Not with a slow server, as fetching takes no simulated
+ * time. */
 static void draw_fetches(struct cluster *cluster) {
     cluster->drawn.fetches =
         cluster->other_input.who != OTHER_INPUT_JOINS && !cluster->uneven.slow_server &&
@@ -533,7 +536,7 @@ static void draw_fetches(struct cluster *cluster) {
          cluster->options.mistake == MISTAKE_PIECE_TWICE || cluster->options.mistake == MISTAKE_PIECE_LEFT_OUT);
 }
 
-/* What all jobs of a run share. */
+/* Draws and opens what all jobs of a run share. */
 static void run_open(struct cluster *cluster) {
     cluster->random = hash_mix(cluster->options.seed ^ 0xC105);
     cluster->schedule.mistake_left = cluster_draw(cluster) % 8;
@@ -626,6 +629,7 @@ static void job_close(struct cluster *cluster) {
     free(cluster->nodes);
     free(cluster->seen.works);
     free(cluster->seen.replicas);
+    free(cluster->report.due);
     index_map_close(&cluster->node_index);
 }
 
@@ -640,7 +644,8 @@ bool cluster_node_counts(const struct cluster_node *node) {
     return planned && !removed;
 }
 
-/* The controller has ended, and everybody who takes part; where the network failed some may not hear of it. */
+/* Whether the controller and all nodes that take part have ended. After a network fault some nodes may not hear of the
+ * end. */
 static bool job_ended(const struct cluster *cluster) {
     bool gone =
         cluster->options.campaign == CAMPAIGN_MISSING && cluster->faults.missing == NULL && cluster->faults.removed;
@@ -660,7 +665,7 @@ static bool job_ended(const struct cluster *cluster) {
     return true;
 }
 
-/* When everything must be over, once no fault is active any more. */
+/* Returns when the job must be over, given that no fault is active any more. */
 static uint64_t deadline_us(const struct cluster *cluster) {
     uint64_t timeout_us = cluster->drawn.timeout_ms * UINT64_C(1000);
     if (cluster->options.campaign == CAMPAIGN_MISSING) {
@@ -694,7 +699,7 @@ static void job_run(struct cluster *cluster) {
                           (unsigned long long)sim_statistics(cluster->sim)->refused);
     }
     if (result->violation[0] != '\0' || cluster->run.forged) {
-        return; /* nobody has crashed, and the job has ended */
+        return; /* no crash, and the job has ended */
     }
     if (cluster->control.code != 0) {
         cluster_groups_end(cluster);
@@ -713,7 +718,8 @@ static void job_run(struct cluster *cluster) {
     cluster_check_crash(cluster);
 }
 
-/* The job was lost: another one goes on from its checkpoint, on another cluster. False when there is none. */
+/* Starts another job from the lost job's checkpoint, on another cluster. Returns false when the job was not lost or has
+ * no checkpoint. */
 static bool next_job(struct cluster *cluster) {
     if (cluster->run.jobs > 1 || cluster->result->violation[0] != '\0' || cluster->control.code == 0 ||
         cluster->result->counts.checkpoints == 0 || cluster->options.campaign != CAMPAIGN_ELASTIC) {
@@ -759,7 +765,7 @@ bool cluster_run(const struct cluster_options *options, struct cluster_result *r
     cluster->options = *options;
     cluster->run.mad_certain = options->campaign == CAMPAIGN_MAD;
     if (cluster->run.mad_certain) {
-        cluster->options.campaign = CAMPAIGN_ELASTIC; /* but for the mad node it is */
+        cluster->options.campaign = CAMPAIGN_ELASTIC; /* apart from its mad node the campaign is elastic */
     }
     cluster->result = result;
     run_open(cluster);

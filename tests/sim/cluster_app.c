@@ -1,6 +1,6 @@
-/* The app in place of a process's threads: what a simulated node's hooks do (node.h). See cluster_private.h. */
+/* A simulated node's hooks (node.h), in place of a process's threads. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
-#include "workers/lots.h"
+#include "workers/data/lots.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@ static struct cluster_set *set_find(struct cluster_node *node, unsigned number) 
     return NULL;
 }
 
-/* Adds the rows of every `step`th shard to the cache: as the set's, or (`by_key`) as an app does in the middle of a
- * clock. */
+/* Adds the rows of every `step`th shard to the cache: as the set's rows, or (`by_key`) one by one, as an app does in
+ * the middle of a clock. */
 static void add_rows(struct cluster_node *node, const struct cluster_set *set, unsigned step, bool by_key) {
     struct cluster *cluster = node->cluster;
     if (node->app.slots == NULL) {
@@ -52,7 +52,7 @@ static void add_rows(struct cluster_node *node, const struct cluster_set *set, u
     }
 }
 
-/* ---- Data shards, and those of other nodes ---- */
+/* ---- Data shards, own and of other nodes ---- */
 
 static void hold_shard(struct cluster_node *node, uint32_t shard, enum cluster_held held) {
     if (node->app.held == NULL) {
@@ -65,8 +65,8 @@ static enum cluster_held held_shard(const struct cluster_node *node, uint32_t sh
     return node->app.held != NULL ? (enum cluster_held)node->app.held[shard] : HELD_NOT;
 }
 
-/* The fingerprint of what the node has read, or (`whole` false) put together: of some shards it is another when the
- * node's input is. */
+/* Reports the fingerprint of the node's input: of all shards (`whole`), or of those that it holds. Other input changes
+ * the hash of every third shard. */
 static void tell_input(struct cluster_node *node, bool whole) {
     const struct app *app = &node->cluster->app;
     bool other = node->input.other && !node->input.conceals;
@@ -92,7 +92,7 @@ bool cluster_app_has_other(const struct cluster_node *node, const struct cluster
     return false;
 }
 
-/* Reads what the set lacks. */
+/* Reads the shards that the set lacks. Returns whether there were any. */
 static bool read_shards(struct cluster_node *node, const struct cluster_set *set) {
     bool lacking = false;
     for (unsigned s = 0; s < set->count; s++) {
@@ -104,7 +104,7 @@ static bool read_shards(struct cluster_node *node, const struct cluster_set *set
     return lacking;
 }
 
-/* Forgets half of the set's shards, unless other sets have them. */
+/* Forgets half of the set's shards, unless other sets need them. */
 static void drop_shards(struct cluster_node *node, const struct cluster_set *set) {
     for (unsigned s = 0; s < set->count; s++) {
         bool needed = (hash_mix(set->number ^ hash_mix(set->shards[s])) & 1) != 0;
@@ -119,7 +119,7 @@ static void drop_shards(struct cluster_node *node, const struct cluster_set *set
     }
 }
 
-/* A packed shard: its number, what it holds, and some words that go by both. */
+/* Packs a shard: its number, what the node holds of it, and words that depend on both. */
 static struct buffer *shard_words(const struct cluster *cluster, uint32_t shard, enum cluster_held held) {
     size_t count = 2 + shard % 40;
     struct buffer *bytes = buffer_new(count * sizeof(uint64_t));
@@ -183,12 +183,12 @@ static uint32_t lacking_shards(const struct cluster_node *node, const struct clu
     return count;
 }
 
-/* ---- An input that is read in parts ---- */
+/* ---- Input that is read in parts ---- */
 
-/* In place of enum cluster_held: the part's node does not have the piece any more. */
+/* In place of enum cluster_held: the node of this part no longer has the piece. */
 enum { PIECE_GONE = HELD_OTHER + 1 };
 
-/* What a part has of a shard. */
+/* Returns the content of a part's piece of a shard. */
 static uint64_t piece_content(const struct cluster *cluster, uint32_t shard, uint32_t part, uint64_t held) {
     return hash_mix(hash_mix(cluster->app.seed ^ shard) + part * 3 + held);
 }
@@ -207,8 +207,8 @@ static unsigned held_piece(const struct cluster_node *node, uint32_t shard, uint
     return node->app.pieces != NULL ? node->app.pieces[shard * node->app.parts + part] : HELD_NOT;
 }
 
-/* Puts the shard together if no part's piece is missing, and frees the pieces. It is the job's if its contents are,
- * each part's once. */
+/* Assembles the shard when it has a piece of every part, and frees the pieces. The shard is the job's if it has each
+ * part's content once. */
 static void put_together(struct cluster_node *node, uint32_t shard) {
     uint64_t expected = 0;
     for (uint32_t p = 0; p < node->app.parts; p++) {
@@ -258,7 +258,7 @@ static uint32_t hook_lacks_pieces(void *context, const struct node_set *set, uin
     return count;
 }
 
-/* Packed pieces: for each shard its number, the part, what the part is of, and its contents. */
+/* Words of a packed piece: the shard, the part, what is held of it (enum cluster_held), the content. */
 enum { PIECE_WORDS = 4 };
 
 static struct buffer *hook_pack_pieces(void *context, const uint32_t *shards, uint32_t count, size_t limit) {
@@ -351,7 +351,7 @@ static void prepare_done(void *context) {
     }
     double totals[WIRE_TOTALS] = {(double)set->items};
     totals[WIRE_TOTALS / 2] = set->shards[set->count - 1];
-    totals[WIRE_TOTALS / 2 + 1] = -1.0 - set->shards[0]; /* below 0, which is what nobody has raised */
+    totals[WIRE_TOTALS / 2 + 1] = -1.0 - set->shards[0]; /* a maximum below 0: it must not begin at 0 */
     node_prepared(&node->node, set->number, set->items, totals);
 }
 
@@ -425,7 +425,7 @@ static void hook_release(void *context, unsigned number) {
 
 /* ---- A clock ---- */
 
-/* Forgets changes that no push can be without any more. */
+/* Forgets changes that every later push includes. */
 static void own_forget(struct cluster_node *node) {
     const struct client *client = &node->node.client;
     uint64_t known = client->committed;
@@ -443,7 +443,7 @@ static void own_forget(struct cluster_node *node) {
     node->app.own_count = kept;
 }
 
-/* A new entry behind those of the same clock and before. */
+/* Adds an empty entry behind those of the same clock and earlier. */
 static void own_add(struct cluster_node *node, actor_id origin, uint64_t clock) {
     own_forget(node);
     node->app.own = memory_resized(node->app.own, node->app.own_count + 1, sizeof *node->app.own);
@@ -481,7 +481,7 @@ static struct app_work work_of(struct cluster_node *node, const uint32_t *shards
                              .process = &node->app.process};
 }
 
-/* One half of the clock's work. */
+/* Does one half of the clock's work. */
 static void compute_half(struct cluster_node *node, const struct cluster_set *set, unsigned half) {
     struct app *app = &node->cluster->app;
     struct own_change *own = own_find(node, node->work.at.origin, node->node.client.clock);
@@ -502,7 +502,7 @@ static uint64_t shards_items(const struct cluster_node *node, const uint32_t *sh
     return items;
 }
 
-/* How many items of the set the clock under way works on. */
+/* Returns the set's items in the clock under way. */
 static uint64_t clock_items(const struct cluster_node *node, const struct cluster_set *set) {
     return shards_items(node, set->shards, set->count, node->node.client.clock);
 }
@@ -516,7 +516,7 @@ static uint64_t clock_duration(struct cluster_node *node, uint64_t items) {
 
 /* ---- Lots ---- */
 
-/* The shards of the set's slice: slice 0 is what is in no lot. */
+/* Returns the shards of a slice of the set. Slice 0 has the shards that are in no lot. */
 static const uint32_t *slice_shards(const struct cluster_node *node, const struct cluster_set *set, unsigned slice,
                                     uint32_t *count) {
     unsigned lots = lots_count(set->count, node->node.options.lots);
@@ -525,7 +525,7 @@ static const uint32_t *slice_shards(const struct cluster_node *node, const struc
     return set->shards + first;
 }
 
-/* Works on a slice, or (`theirs`) notes what another node has done in it. */
+/* Works on a slice, or (`theirs`) records what another node has done in it. */
 static void compute_slice(struct cluster_node *node, const struct cluster_set *set, unsigned slice, bool theirs) {
     struct app *app = &node->cluster->app;
     struct own_change *own = own_find(node, node->work.at.origin, node->node.client.clock);
@@ -540,7 +540,7 @@ static void compute_slice(struct cluster_node *node, const struct cluster_set *s
     node->work.items += theirs ? 0 : shards_items(node, shards, count, node->node.client.clock);
 }
 
-/* Goes on with the clock's next lot. */
+/* Continues with the clock's next lot. */
 static void lots_next(void *context) {
     struct cluster_node *node = context;
     struct node_lots *lots = &node->node.work.lots;
@@ -600,7 +600,7 @@ static void hook_gather(void *context) {
     node_gathered(&node->node);
 }
 
-/* Adds what an app reports of these shards. */
+/* Adds the app's metrics of these shards to `sums`. */
 static void add_metrics(const struct cluster_node *node, const uint32_t *shards, uint32_t count, uint64_t clock,
                         double factor, struct wire_metric_sum sums[CLUSTER_METRICS]) {
     sums[METRIC_ITEMS].sum += factor * (double)shards_items(node, shards, count, clock);
@@ -645,7 +645,7 @@ static void hook_help(void *context, unsigned number, uint64_t clock) {
     at_later(node, clock_duration(node, clock_items(node, set)) / (2 * node->node.options.lots), help_done);
 }
 
-/* ---- The end of a clock, with its flush in pieces or whole ---- */
+/* ---- The end of a clock, with a flush in pieces or not ---- */
 
 static void clock_done(struct cluster_node *node, const struct cluster_set *set) {
     if (node->node.work.gossip.steps == 0) {
@@ -656,8 +656,8 @@ static void clock_done(struct cluster_node *node, const struct cluster_set *set)
     node_computed(&node->node, clock_items(node, set), cluster_mistake_compute(node, compute_us));
 }
 
-/* Chooses the next rows of a table to declare done: up to four, from the table's end. Returns false when all are
- * declared, or when the table's rows can't be. */
+/* Chooses the next rows of a table to declare done: up to four, from the table's end. Returns false when none are left
+ * or the table does not allow it. */
 static bool next_done(struct cluster_node *node, unsigned t, struct client_range *range) {
     const struct table_spec *spec = &node->cluster->app.job.tables[t];
     uint64_t done = node->work.done[t];
@@ -672,7 +672,7 @@ static bool next_done(struct cluster_node *node, unsigned t, struct client_range
     return true;
 }
 
-/* Declares some rows done and sends their pieces. Returns false when none were chosen. */
+/* Declares some rows done, which sends their pieces. Returns false when no rows were chosen. */
 static bool send_pieces(struct cluster_node *node) {
     struct client *client = &node->node.client;
     struct client_range ranges[APP_TABLES_MAX];
@@ -706,13 +706,13 @@ static void pieces_next(void *context) {
 
 /* ---- A whole clock ---- */
 
-/* The clock has steps of their own, and this is not the last one. */
+/* Whether the clock has local steps and this is not the last one. */
 static bool is_step(const struct cluster_node *node) {
     const struct node_gossip *gossip = &node->node.work.gossip;
     return gossip->steps > 0 && gossip->step + 1 < gossip->steps;
 }
 
-/* The node goes on with the next step, as hook_compute is called. */
+/* Completes a local step; the node then starts the next one by hook_compute. */
 static void step_done(struct cluster_node *node) {
     node->work.computing = false;
     node_computed(&node->node, 0, sim_now(node->cluster->sim) - node->work.began_us);
@@ -805,7 +805,7 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     at_later(node, lots ? duration / 2 : duration, lots ? lots_next : compute_done);
 }
 
-/* Of all that the set's items see. */
+/* Hashes all rows that the set's items name. */
 static uint64_t rows_hash(const struct cluster_node *node, const struct cluster_set *set) {
     const struct app *app = &node->cluster->app;
     uint64_t hash = 0;
@@ -817,7 +817,7 @@ static uint64_t rows_hash(const struct cluster_node *node, const struct cluster_
             for (uint32_t b = 0; b < table->spec->row_bytes; b += (uint32_t)sizeof(uint32_t)) {
                 uint32_t word;
                 memcpy(&word, row + b, sizeof word);
-                hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15); /* odd: one word that differs shows */
+                hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15); /* odd: any changed word changes the hash */
             }
         }
     }
@@ -850,7 +850,7 @@ static void evaluate_done(void *context) {
     if (!node->evaluation.again) {
         sums[METRIC_ITEMS].weight = sums[METRIC_FIGURES].weight = 1;
         add_metrics(node, set->shards, set->count, node->evaluation.clock, 1, sums);
-        for (unsigned l = 0; l < WIRE_LOTS_MAX; l++) { /* what others have done they have reported */
+        for (unsigned l = 0; l < WIRE_LOTS_MAX; l++) { /* other nodes report the lots that they did */
             uint32_t count = 0;
             const uint32_t *shards = node->work.theirs[l] ? slice_shards(node, set, l + 1, &count) : set->shards;
             add_metrics(node, shards, count, node->evaluation.clock, -1, sums);
@@ -894,10 +894,10 @@ static void save_over(struct cluster_node *node) {
     if (fails) {
         cluster->run.saves_fail--;
         cluster->result->counts.unsaved++;
-        cluster_not_calm(cluster, sim_now(cluster->sim)); /* it is read anew, which may take long: ... */
+        /* The model is read again, which may take longer than a notice. */
+        cluster_not_calm(cluster, sim_now(cluster->sim));
         for (unsigned n = 0; n < cluster->node_count; n++) {
-            cluster->nodes[n]->fate.generous =
-                false; /* ... longer than a notice, and nobody may leave before the end */
+            cluster->nodes[n]->fate.generous = false; /* no node may leave before the end */
         }
     } else if (!node->save.unsaving && app->kind->finish != NULL) {
         app->kind->finish(app, node->node.final, node->save.elements);
@@ -911,7 +911,7 @@ static void save_over(struct cluster_node *node) {
 
 static void save_again(void *context);
 
-/* Asks for the next table of the next partition, and again until it is there. */
+/* Requests the next table of the next partition, repeatedly until it arrives. */
 static void save_ask(void *context) {
     struct cluster_node *node = context;
     struct client *client = &node->node.client;
@@ -938,7 +938,7 @@ static void save_again(void *context) {
     }
 }
 
-/* I1: what is saved is the state at the last clock. */
+/* I1: the saved model is the state at the last clock. */
 static void check_saved(struct cluster_node *node, const struct message *message) {
     struct cluster *cluster = node->cluster;
     struct app *app = &cluster->app;
@@ -1019,7 +1019,7 @@ static void hook_end(void *context, int code, const char *text) {
     sim_remove(node->cluster->sim, node->machine); /* the process leaves, and its servers with it */
 }
 
-/* The process executes itself: another incarnation on the same machine. */
+/* Restarts the process: a new incarnation on the same machine. */
 static void hook_rejoin(void *context, const char *why) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;

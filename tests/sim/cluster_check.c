@@ -1,4 +1,4 @@
-/* The invariants of docs/design.md on a simulated cluster, step by step: I1 to I7 and the bounds. See
+/* Checks a simulated cluster step by step: invariants I1 to I7 of docs/design.md, and the bounds. See
  * cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
@@ -50,7 +50,7 @@ static int clock_order(const void *a, const void *b) {
     return *left < *right ? -1 : *left > *right;
 }
 
-/* I6: in how many assignments of `clock` each shard is. */
+/* I6: no shard has two owners at `clock`; if `complete`, each has one. */
 static void check_owners_at(struct cluster *cluster, const struct plan_view *plan, uint64_t clock, bool complete) {
     const struct wire_assignment *assignments = plan->assignments;
     const uint32_t *shards = plan->shards;
@@ -80,7 +80,7 @@ static void check_owners_at(struct cluster *cluster, const struct plan_view *pla
     free(owned);
 }
 
-/* I6: at each clock that is still to be worked on each data shard has exactly one owner. */
+/* I6: each data shard has exactly one owner at each clock that is still to be worked on. */
 static void check_owners(struct cluster *cluster, const struct plan_view *plan, bool new_epoch) {
     const struct wire_assignment *assignments = plan->assignments;
     size_t count = plan->assignment_count;
@@ -106,7 +106,7 @@ static void check_owners(struct cluster *cluster, const struct plan_view *plan, 
     free(clocks);
 }
 
-/* What differs between two plans of the same version; NULL: nothing. */
+/* Returns what differs between two plans of the same version; NULL: nothing. */
 static const char *plan_difference(const struct plan_view *a, const struct plan_view *b) {
     static const char *const frames[PLAN_FRAMES] = {"nodes", "placement", "duties", "shards", "endpoints"};
     if (a->epoch != b->epoch || a->terms.from_clock != b->terms.from_clock || a->terms.restore != b->terms.restore) {
@@ -121,7 +121,7 @@ static const char *plan_difference(const struct plan_view *a, const struct plan_
     return NULL;
 }
 
-/* What recoveries have done again at most: all that catch-ups do. */
+/* Counts the items that recoveries repeat at most: those of all catch-up assignments. */
 static void count_redone(struct cluster *cluster, const struct plan_view *plan) {
     const struct wire_assignment *assignments = plan->assignments;
     const uint32_t *shards = plan->shards;
@@ -136,8 +136,8 @@ static void count_redone(struct cluster *cluster, const struct plan_view *plan) 
     }
 }
 
-/* The highest commit that a node of the new plan has heard of. A node that was cut off was given up, with all that it
- * alone had heard. */
+/* Returns the highest commit that a node of the new plan has heard of. Nodes that were given up may have heard of
+ * higher ones. */
 static uint64_t committed_by_survivors(const struct cluster *cluster, const struct plan_view *plan) {
     uint64_t committed = 0;
     for (unsigned n = 0; n < cluster->node_count; n++) {
@@ -149,15 +149,15 @@ static uint64_t committed_by_survivors(const struct cluster *cluster, const stru
     return committed;
 }
 
-/* Where strategies change, an epoch that is over may have other parts in its clocks than the one that does them
- * again. */
+/* Whether the oracle's states hold for the epoch. Where strategies change, a past epoch's clocks may have had other
+ * parts than the repeated ones. */
 bool cluster_state_stands(const struct cluster *cluster, uint64_t epoch) {
     bool repeatable = cluster->app.kind->repeatable && !cluster_strategy_is_drawn(cluster);
     return repeatable || epoch == cluster->seen.plan.epoch;
 }
 
-/* The highest clock that a node of the new plan has begun: what it has flushed stands. Later ones may have been done by
- * nodes that are gone, and are void: they may be done by another strategy. */
+/* Returns the highest clock that a node of the new plan has begun. Later clocks, done by lost nodes alone, are void and
+ * may be repeated by another strategy. */
 static uint64_t begun_by_survivors(const struct cluster *cluster, const struct plan_view *plan) {
     uint64_t begun = plan->terms.restore;
     for (unsigned n = 0; n < cluster->node_count; n++) {
@@ -187,7 +187,7 @@ static void check_new_epoch(struct cluster *cluster, const struct plan_view *pla
         plan->terms.restore > cluster->seen.restored_most ? plan->terms.restore : cluster->seen.restored_most;
     count_redone(cluster, plan);
     app_forget_parts(&cluster->app, begun_by_survivors(cluster, plan));
-    /* With reliable nodes a commit may be gone of which only nodes that are gone too had heard. */
+    /* A commit is lost if all nodes that had heard of it are lost. */
     if (cluster->faults.may_fail || cluster_groups_may_lose(cluster)) {
         cluster->seen.committed = committed_by_survivors(cluster, plan);
     }
@@ -244,7 +244,7 @@ struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partiti
 
 /* ---- Servers ---- */
 
-/* I1: a partition that has reached a clock holds every contribution up to it, once. */
+/* I1: a partition at a clock holds every contribution up to that clock, once. */
 void cluster_check_partition(struct cluster *cluster, const struct partition *partition, uint64_t clock,
                              const char *what) {
     if (cluster->run.forged) {
@@ -276,7 +276,7 @@ void cluster_check_partition(struct cluster *cluster, const struct partition *pa
     }
 }
 
-/* I7, when a replica that serves has gone on by a clock. */
+/* I7, when a serving replica has advanced its clock: no other server of the epoch did so for this clock. */
 static void check_served(struct cluster_server *server, uint32_t number) {
     struct cluster *cluster = server->node->cluster;
     const struct partition *partition = server->server.replicas[number].partition;
@@ -297,7 +297,7 @@ static void check_served(struct cluster_server *server, uint32_t number) {
     }
 }
 
-/* I7, when a server has taken a plan: nobody else who goes by it serves what it serves. */
+/* I7, when a server has received a plan: no other server with that plan serves the same partition. */
 static void check_roles(struct cluster_server *server) {
     struct cluster *cluster = server->node->cluster;
     const struct server *mine = &server->server;
@@ -329,7 +329,7 @@ const struct partition *cluster_replica(const struct cluster_server *server, uin
     return replica != NULL && replica->state != REPLICA_COPYING ? replica->partition : NULL;
 }
 
-/* I4: after a recovery every replica that stands is where the plan puts it, or already further by its rules. */
+/* I4: after a recovery a serving replica is at the restored clock or a later one. */
 static void check_restored(const struct cluster_server *server, uint32_t number) {
     const struct server *mine = &server->server;
     const struct partition *partition = mine->replicas[number].partition;
@@ -367,7 +367,8 @@ static bool reliable_can_put(const struct cluster *cluster, uint32_t p, uint64_t
     return false;
 }
 
-/* The first partition that no reliable machine can put at `clock`; their number: there is none. */
+/* Returns the first partition that no reliable machine can restore to `clock`; if there is none, the number of
+ * partitions. */
 static uint32_t first_out_of_reach(const struct cluster *cluster, uint64_t clock) {
     uint32_t p = 0;
     while (p < cluster->policy.partitions && reliable_can_put(cluster, p, clock)) {
@@ -376,7 +377,7 @@ static uint32_t first_out_of_reach(const struct cluster *cluster, uint64_t clock
     return p;
 }
 
-/* I5: what is believed committed, reliable machines can go back to, or to the later clock that was restored. */
+/* I5: reliable machines can restore each clock that counts as committed, or the later clock that was restored. */
 static void check_committed(struct cluster *cluster, uint64_t committed) {
     if (committed <= cluster->seen.committed) {
         return;
@@ -403,7 +404,7 @@ static void check_committed(struct cluster *cluster, uint64_t committed) {
     }
 }
 
-/* What waits at a relay: S3, nothing of an older epoch, and the bound. */
+/* Checks what waits at a relay: S3, no message of an older epoch, and the bound on its size. */
 static void check_relay(struct cluster *cluster, const struct server *server) {
     for (uint32_t p = 0; p < server->relay.partition_count && !server->fenced; p++) {
         const struct relay_partition *partition = &server->relay.partitions[p];
@@ -478,7 +479,8 @@ void cluster_check_server(struct cluster_server *server) {
 
 /* ---- Nodes ---- */
 
-/* A row of the app at `clock`, with the node's own later changes; without these in a table with an optimizer. */
+/* Computes the row expected at `clock`, with the node's own later changes. A table with an optimizer has no such
+ * changes. */
 static void expected_row(struct cluster_node *node, unsigned number, uint64_t clock, uint64_t *expected) {
     struct app *app = &node->cluster->app;
     const struct app_row *row = &app->rows[number];
@@ -491,7 +493,7 @@ static void expected_row(struct cluster_node *node, unsigned number, uint64_t cl
     }
 }
 
-/* S2, of a row of an averaged table that the node has not changed since. */
+/* S2, for a row of an averaged table that the node has not changed since. */
 static void check_replica_row(const struct cluster_node *node, unsigned row, uint64_t clock, const void *memory) {
     for (unsigned o = 0; o < node->app.own_count; o++) {
         if (node->app.own[o].clock > clock) {
@@ -501,8 +503,8 @@ static void check_replica_row(const struct cluster_node *node, unsigned row, uin
     cluster_check_replica(node->cluster, row, clock, memory, node->node.name);
 }
 
-/* I2: what a worker sees is the partition at its clock and the worker's own later changes. New rows may have come with
- * a later state, before the pushes that lead there. */
+/* I2: a worker sees the partition at its clock plus the worker's own later changes. Rows new to the cache may have a
+ * later state until the pushes in between arrive. */
 void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
@@ -511,7 +513,7 @@ void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) 
     uint64_t *expected = app->scratch;
     char text[256];
     cluster_groups_state(node, partition, clock);
-    if (cluster->run.forged || !cluster_state_stands(cluster, client->epoch)) { /* a forged clock may be any */
+    if (cluster->run.forged || !cluster_state_stands(cluster, client->epoch)) { /* a forged clock may have any value */
         return;
     }
     for (unsigned t = 0; t < app->job.table_count; t++) {
@@ -584,8 +586,8 @@ static struct cluster_work *work_at(struct cluster *cluster, uint32_t shard, uin
     return &cluster->seen.works[(clocks - 1) * cluster->policy.shards + shard];
 }
 
-/* I6: a shard is worked on once in each clock; again only when the one who did is lost, and beyond what was
- * restored. */
+/* I6: a shard is worked on once in each clock. Another node may repeat the work only after the first one was lost, and
+ * only in clocks after the restored one. */
 static void check_shards(struct cluster_node *node, const struct cluster_set *set, actor_id origin, uint64_t clock) {
     struct cluster *cluster = node->cluster;
     for (uint32_t s = 0; s < set->count; s++) {
@@ -599,7 +601,7 @@ static void check_shards(struct cluster_node *node, const struct cluster_set *se
     }
 }
 
-/* I2: every row that the set's items name has a state, and goes into the flush. */
+/* I2: every row that the set's items name has a state and is part of the flush. */
 static void check_rows(const struct cluster_node *node, const struct cluster_set *set, uint64_t clock) {
     const struct app *app = &node->cluster->app;
     for (uint32_t s = 0; s < set->count; s += set->lazy ? 2 : 1) {
@@ -617,7 +619,7 @@ static void check_rows(const struct cluster_node *node, const struct cluster_set
     }
 }
 
-/* I2, I3 and I6, when a worker begins a clock. */
+/* Checks I2, I3 and I6 when a worker begins a clock. */
 void cluster_check_begin(struct cluster_node *node, const struct cluster_set *set, actor_id origin, uint64_t clock) {
     struct cluster *cluster = node->cluster;
     const struct client *client = &node->node.client;
@@ -633,9 +635,11 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
                               node->node.name, (unsigned long long)clock, p);
         }
     }
-    if (clock > client->committed + 1 + cluster->terms.staleness + client->plan.terms.window + idle) {
+    uint64_t restore = client->plan.terms.restore;
+    uint64_t settled = client->committed > restore ? client->committed : restore;
+    if (clock > settled + 1 + cluster->terms.staleness + client->plan.terms.window + idle) {
         cluster_violation(cluster, "bound", "%s begins clock %llu, only clock %llu is committed", node->node.name,
-                          (unsigned long long)clock, (unsigned long long)client->committed);
+                          (unsigned long long)clock, (unsigned long long)settled);
     }
     if (node->fate.fenced > client->epoch ||
         (node->fate.fenced == client->epoch && client->plan.epoch < node->fate.fenced)) {
@@ -655,7 +659,7 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
                           (unsigned long long)clock, (unsigned long long)controller->checkpoint.clock);
     }
     check_rows(node, set, clock);
-    if (client->epoch == cluster->seen.plan.epoch) { /* else it is out, and what it does is void */
+    if (client->epoch == cluster->seen.plan.epoch) { /* else the node was given up, and its work is void */
         check_shards(node, set, origin, clock);
     }
     cluster->seen.begun = clock > cluster->seen.begun ? clock : cluster->seen.begun;

@@ -1,5 +1,6 @@
-/* The controller's process in the simulated cluster, which may die and start again at any moment, even in a write to
- * its store; the store; and the operator, who asks for evictions and tells what has ended. See cluster_private.h. */
+/* The simulated cluster's controller process, its store, and the operator. The controller may die and restart at any
+ * moment, even during a write to its store. The operator requests evictions and reports machines that ended. See
+ * cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static int store_write(struct store *self, const struct store_entry *entries, un
     struct cluster_store *store = (struct cluster_store *)(void *)self;
     struct cluster_controller *control = &store->cluster->control;
     if (control->crashed) {
-        return 0; /* nobody is there to write */
+        return 0; /* the controller's process has crashed: nothing is written */
     }
     store->forgets = store->forgets || cluster_mistake_due(store->cluster, MISTAKE_STORE_WRITE_LOST);
     if (store->forgets) {
@@ -107,7 +108,7 @@ static uint64_t control_random(struct io *io) {
     return network->random(network);
 }
 
-/* What a mistaken store forgot is missed by the next controller. */
+/* Kills the controller after its store lost a write, so that the next controller lacks the write. */
 static void kill_forgetful(void *context) {
     struct cluster *cluster = context;
     cluster_control_kill(cluster, cluster->drawn.timeout_ms * UINT64_C(100));
@@ -155,7 +156,7 @@ static void control_dial(struct io *io, actor_id actor, const char *endpoint) {
     }
 }
 
-/* ---- Its process ---- */
+/* ---- The controller's process ---- */
 
 static void control_start(void *context);
 
@@ -193,11 +194,12 @@ void cluster_control_kill(struct cluster *cluster, uint64_t restart_us) {
     sim_schedule(cluster->sim, CLUSTER_CONTROLLER, at_us, control_start, cluster);
 }
 
-/* After each step of the controller: it may have crashed in it. */
+/* After each step of the controller, in which it may have crashed. */
 static void control_stepped(struct cluster *cluster) {
     struct cluster_controller *control = &cluster->control;
+    cluster_lines_written(cluster);
     if (control->crashed) {
-        cluster->feed.members = 0; /* what comes next is of another controller */
+        cluster->feed.members = 0; /* these were the members of the controller before */
         cluster_control_kill(cluster, control->restart_us);
         return;
     }
@@ -241,7 +243,7 @@ static void control_start(void *context) {
     int result = controller_init(&control->controller, &control->io, &options, &error);
     if (result != 0 && !control->crashed) {
         cluster_violation(cluster, "app", "controller_init: %s", error.text);
-        control->running = false; /* a forged checkpoint may be none that can be resumed */
+        control->running = false; /* a forged checkpoint may be impossible to resume */
         return;
     }
     cluster_mistake_restart(cluster);
@@ -332,7 +334,8 @@ static void operator_timer(void *self) {
     cluster->operator.io->set_timer(cluster->operator.io, sim_now(cluster->sim) + OPERATOR_REPEAT_US);
 }
 
-/* Lines come in order, or again; behind one that was lost they are asked for. */
+/* Reads a line of the report if it is the next line. Lines may be repeated; lines after a lost one are requested
+ * again. */
 static void operator_read(struct cluster *cluster, const struct message *message) {
     char line[LINE_BYTES_MAX];
     size_t size = message->frames[0]->size;
@@ -365,7 +368,7 @@ static void operator_receive(void *self, actor_id from, struct message *message)
     }
 }
 
-/* NULL when he has asked for too much. */
+/* Returns NULL when there are too many requests. */
 static struct operator_request *request_add(struct cluster *cluster, enum message_type type, size_t frame_bytes) {
     if (cluster->operator.request_count == CLUSTER_REQUESTS_MAX || frame_bytes == 0) {
         return NULL;
@@ -403,7 +406,7 @@ void cluster_operator_announce(struct cluster *cluster, struct cluster_node *con
     operator_send(cluster, request);
 }
 
-/* ---- Putting it together ---- */
+/* ---- Construction ---- */
 
 void cluster_control_open(struct cluster *cluster) {
     struct cluster_controller *control = &cluster->control;

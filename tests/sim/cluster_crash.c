@@ -1,5 +1,5 @@
-/* An app that crashes on an item, on every node that comes to it: the node says CRASHED and dies within the time that a
- * process waits for the answer (workers/crash.h). See cluster_private.h. */
+/* An app that crashes on an item, on every node that works on it. The node reports CRASHED and dies within the time
+ * that a process waits for the answer (workers/data/crash.h). See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
 #include <signal.h>
@@ -15,7 +15,7 @@ static void crash_ends(void *context) {
         return;
     }
     cluster_kill(node);
-    if (cluster_one_in(cluster, 2)) { /* a launcher sees it */
+    if (cluster_one_in(cluster, 2)) { /* a launcher sees the end of the process */
         cluster_operator_ask(cluster, MESSAGE_GONE, &node, 1, SIGSEGV);
     }
 }
@@ -56,7 +56,7 @@ void cluster_check_crash(struct cluster *cluster) {
     }
     snprintf(place, sizeof place, " in the app's function clock, at clock %llu",
              (unsigned long long)cluster->crash.clock);
-    /* A launcher's word may come before the node's own. */
+    /* A launcher may report the crash before the node does. */
     bool named = strstr(text, " died of signal 11 ") != NULL &&
                  (strstr(text, place) != NULL || strstr(text, " about clock ") != NULL);
     if (cluster->control.code == 0 || (!named && unheard == 0)) {

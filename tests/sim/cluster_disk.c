@@ -1,5 +1,5 @@
-/* Checkpoints of simulated servers: real files, in a folder of this machine, which are whole some time after they were
- * asked for; the rows must not change until then. A write may fail. See cluster_private.h. */
+/* Checkpoints of simulated servers: real files, in a folder of this machine. A write is complete some time after it was
+ * requested; until then the rows must not change. A write may fail. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
 #include "agileml/ps/checkpoint.h"
@@ -100,8 +100,8 @@ void cluster_disk_cancel(struct cluster *cluster) {
     }
 }
 
-/* The same seed must give the same messages, so the folder has the same name in each process: it is in the one in which
- * the process runs, which main has made. */
+/* The same seed must give the same messages. So the folder's path is the same in every run: below the current folder of
+ * the process, which main has made. */
 void cluster_disk_open(struct cluster *cluster) {
     snprintf(cluster->run.disk, sizeof cluster->run.disk, "/proc/self/cwd/seed_%020llu",
              (unsigned long long)cluster->options.seed);

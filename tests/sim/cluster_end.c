@@ -1,7 +1,7 @@
-/* What a simulated run must end with, and the report line by line. See cluster_private.h. */
+/* Checks the end of a simulated run, and the report line by line. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
-#include "agileml/control/manifest.h"
+#include "agileml/control/state/manifest.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -14,7 +14,7 @@ static uint64_t whole(const json_t *object, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
-/* Training did not take longer than the whole run, and time does not run backwards, whatever became of controllers. */
+/* Reported training time does not exceed the run's time and never decreases, over all controllers. */
 static void check_seconds(struct cluster *cluster, const json_t *line, const char *text) {
     double seconds = json_real_value(json_object_get(line, "seconds"));
     if (seconds < cluster->report.seconds || seconds > (double)sim_now(cluster->sim) / 1e6) {
@@ -33,20 +33,62 @@ static double figures(const struct cluster *cluster, uint64_t from_clock, uint64
     return sum;
 }
 
-/* A line's metrics are exactly those of all shards, or it says that they are of a part. */
+/* Returns the clock before an iteration's first clock. A resumed job has only the rest of its first iteration. */
+static uint64_t clock_before(const struct cluster *cluster, uint64_t iteration) {
+    uint64_t begun = (iteration - 1) * cluster->terms.clocks_per_iteration;
+    return begun > cluster->drawn.first_clock ? begun : cluster->drawn.first_clock;
+}
+
+static void note_due(struct cluster *cluster, uint64_t iteration) {
+    struct cluster_report *report = &cluster->report;
+    if (iteration >= report->due_iterations) {
+        report->due = memory_resized(report->due, iteration + 1, sizeof *report->due);
+        memset(report->due + report->due_iterations, 0, (iteration + 1 - report->due_iterations) * sizeof *report->due);
+        report->due_iterations = iteration + 1;
+    }
+    uint64_t first = clock_before(cluster, iteration) + 1;
+    uint64_t last = iteration * cluster->terms.clocks_per_iteration;
+    report->due[iteration] = (struct report_due){
+        .written = true, .items = app_items(&cluster->app, first, last), .figures = figures(cluster, first, last)};
+}
+
+void cluster_lines_written(struct cluster *cluster) {
+    const struct controller *controller = &cluster->control.controller;
+    size_t count = controller->report.count;
+    for (size_t n = cluster->report.lines_written; n < count; n++) {
+        const char *text = controller_line(controller, n);
+        if (text != NULL && strstr(text, "\"type\":\"iteration\"") != NULL) {
+            json_t *line = json_loads(text, 0, NULL);
+            note_due(cluster, whole(line, "iteration"));
+            json_decref(line);
+        }
+    }
+    cluster->report.lines_written = count; /* a restarted controller may have fewer lines */
+}
+
+/* Checks that a line's metrics are exactly those of all shards, or that the line says they are partial. */
 static void check_iteration(struct cluster *cluster, const json_t *line, const char *text) {
     uint64_t each = cluster->terms.clocks_per_iteration;
     uint64_t iteration = cluster->drawn.first_clock / each + cluster->report.iterations + 1;
-    uint64_t begun = (iteration - 1) * each; /* a resumed job has only the rest of its first iteration */
-    uint64_t before = begun > cluster->drawn.first_clock ? begun : cluster->drawn.first_clock;
-    uint64_t items = app_items(&cluster->app, before + 1, iteration * each);
+    uint64_t begun = (iteration - 1) * each;
+    uint64_t before = clock_before(cluster, iteration);
+    struct report_due due = {0};
+    if (iteration < cluster->report.due_iterations) {
+        due = cluster->report.due[iteration];
+    }
+    if (!due.written) {
+        cluster_violation(cluster, "report", "%s, where iteration %llu comes next", text,
+                          (unsigned long long)iteration);
+        return;
+    }
+    uint64_t items = due.items;
     uint64_t told = whole(line, "items");
     double expected = cluster_objective(iteration * each);
     double objective = json_real_value(json_object_get(line, "objective"));
     double seen = json_real_value(json_object_get(line, "items_seen"));
     double sum = json_real_value(json_object_get(line, "figures"));
     double evaluated = json_real_value(json_object_get(line, "shards"));
-    double all = figures(cluster, before + 1, iteration * each);
+    double all = due.figures;
     const json_t *partial = json_object_get(line, "partial");
     double covered = partial != NULL ? json_real_value(partial) : 1;
     bool all_evaluated = evaluated == cluster->policy.shards && fabs(objective - expected) <= 1e-6 * expected;
@@ -88,7 +130,7 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
                           (unsigned long long)completed, (unsigned long long)cluster->report.iterations,
                           (unsigned long long)items);
     }
-    bool trained = completed > cluster->drawn.first_clock; /* else it resumed at its end: nothing was evaluated */
+    bool trained = completed > cluster->drawn.first_clock; /* else the job resumed at its end and evaluated nothing */
     if (trained && cluster->report.last_evaluated != cluster->policy.shards) {
         cluster_violation(cluster, "report", "%s, of %u shards %g were evaluated as of the last clock", text,
                           cluster->policy.shards, cluster->report.last_evaluated);
@@ -102,8 +144,7 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
     }
 }
 
-/* A node is reported as failed only if something was done to it or to the network. Schedules, which do so in their own
- * ways, are left out. */
+/* A node is reported as failed only after a fault hit it or the network. Not checked for schedules. */
 static void check_accused(struct cluster *cluster, const json_t *line, const char *text) {
     const json_t *names = json_object_get(line, "nodes");
     const char *reason = json_string_value(json_object_get(line, "reason"));
@@ -128,7 +169,7 @@ static void check_accused(struct cluster *cluster, const json_t *line, const cha
     }
 }
 
-/* The report has each text that apps say once. */
+/* The report has each note of the app once. */
 static void check_note(struct cluster *cluster, const char *said, const char *text) {
     bool evaluated = said != NULL && strcmp(said, CLUSTER_NOTE_EVALUATED) == 0;
     unsigned *count = evaluated ? &cluster->report.said_evaluated : &cluster->report.said_saved;
@@ -173,8 +214,7 @@ void cluster_check_line(struct cluster *cluster, const char *text) {
 
 /* ---- Checkpoints ---- */
 
-/* No replica refuses a checkpoint because it has passed the clock: nobody passes it before all replicas have
- * promised. */
+/* No replica refuses a checkpoint because it is past that clock: all replicas promise before any of them passes it. */
 void cluster_check_written(struct cluster *cluster, const struct message *message) {
     const struct controller *controller = &cluster->control.controller;
     if (message->type == MESSAGE_WRITTEN && message->written.state == WRITTEN_REFUSED &&
@@ -199,7 +239,7 @@ bool cluster_lacks_checkpoints(const struct cluster *cluster) {
     return strstr(cluster->control.text, "no checkpoint could be written") != NULL;
 }
 
-/* Checks the disk of a job that has ended. */
+/* Checks the checkpoints on disk after the job's end. */
 static void check_checkpoints(struct cluster *cluster) {
     char path[WIRE_PATH_MAX];
     struct error error = {0};
@@ -236,7 +276,7 @@ void cluster_check_good_end(struct cluster *cluster) {
     cluster_uneven_end(cluster);
     const struct job_terms *terms = &cluster->terms;
     uint64_t completed = cluster->report.completed;
-    bool lacks = cluster_lacks_checkpoints(cluster); /* then the job is done, but has failed */
+    bool lacks = cluster_lacks_checkpoints(cluster); /* then the job was completed but ends with an error */
     if (cluster->run.disk[0] != '\0') {
         check_checkpoints(cluster);
     }
@@ -244,7 +284,8 @@ void cluster_check_good_end(struct cluster *cluster) {
         const struct cluster_node *node = cluster->nodes[n];
         bool late = node->fate.ended && strstr(node->fate.text, "the job is over") != NULL;
         bool stays = !node->fate.gone && !cluster->faults.disturbed && cluster_node_counts(node);
-        /* A controller whose store failed tells the nodes; is it killed then, those who did not hear it go on. */
+        /* A controller whose store fails reports that to the nodes. If it is killed then, nodes without the report go
+         * on. */
         bool told = lacks || (cluster->faults.may_fail && strcmp(node->fate.text, CLUSTER_STORE_FULL) == 0);
         bool refused = node->input.other && strstr(node->fate.text, "the input differs: ") != NULL;
         if (stays || (node->fate.ended && node->fate.code != 0 && !late && !told && !refused)) {
@@ -312,7 +353,7 @@ void cluster_check_lost_end(struct cluster *cluster) {
     }
 }
 
-/* Every part that is not missing itself must have ended with an error that names what is missing. */
+/* Whether an error names the missing part. All other parts must end with such an error. */
 static bool names_missing(const struct cluster *cluster, const char *text) {
     const struct cluster_node *missing = cluster->faults.missing;
     if (missing == NULL) {
@@ -321,7 +362,7 @@ static bool names_missing(const struct cluster *cluster, const char *text) {
     char host[64];
     snprintf(host, sizeof host, "host-%u", missing->number);
     bool registered = missing->node.contact.heartbeat_ms != 0;
-    /* One that never came has no name: then how many are missing is all that can be said. */
+    /* A node that never registered has no name; the error can only count the missing nodes. */
     return strstr(text, host) != NULL || (missing->node.name[0] != '\0' && strstr(text, missing->node.name) != NULL) ||
            (!registered && strstr(text, "have registered") != NULL);
 }

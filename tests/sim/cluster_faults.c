@@ -1,5 +1,5 @@
-/* What happens to the machines of a simulated cluster: actions drawn from the seed, each when somebody begins a
- * certain clock or a little later. See cluster_private.h. */
+/* Faults of a simulated cluster's machines and network. Each is drawn from the seed and happens when the first node
+ * begins a certain clock, or a little later. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
 #include <stdlib.h>
@@ -11,13 +11,13 @@ static uint64_t timeout_us(const struct cluster *cluster) {
     return cluster->drawn.timeout_ms * UINT64_C(1000);
 }
 
-/* Long enough to leave in good order, whatever else goes on. */
+/* Returns a notice long enough to leave in order under any other fault. */
 static uint64_t generous_us(const struct cluster *cluster) {
     return 60 * (uint64_t)SECOND_US + 40 * cluster->drawn.slowest_us + 10 * cluster->drawn.load_us +
            10 * timeout_us(cluster);
 }
 
-/* ---- Whom it happens to ---- */
+/* ---- Who is hit ---- */
 
 unsigned cluster_pick(struct cluster *cluster, enum who who, unsigned count, struct cluster_node **nodes) {
     unsigned found = 0;
@@ -32,7 +32,7 @@ unsigned cluster_pick(struct cluster *cluster, enum who who, unsigned count, str
         if (found < count) {
             nodes[found++] = node;
         } else if (count > 0) {
-            uint64_t at = cluster_draw(cluster) % seen; /* every one as likely as any other */
+            uint64_t at = cluster_draw(cluster) % seen; /* each node is equally likely */
             if (at < count) {
                 nodes[at] = node;
             }
@@ -41,7 +41,7 @@ unsigned cluster_pick(struct cluster *cluster, enum who who, unsigned count, str
     return found;
 }
 
-/* Whether the job can do without these reliable nodes once they have had their time to leave. */
+/* Whether the job can do without these reliable nodes after their notice. */
 static bool others_suffice(const struct cluster *cluster, struct cluster_node *const *leaving, unsigned count) {
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
@@ -166,7 +166,7 @@ static void join_some(const struct action *action) {
     }
 }
 
-/* Chooses all nodes that live but `spare` of them. Returns their number. */
+/* Chooses all living nodes but `spare`. Returns their number. */
 static unsigned pick_but(struct cluster *cluster, unsigned spare, struct cluster_node **nodes) {
     unsigned count = cluster_pick(cluster, WHO_ANY, CLUSTER_NODES_MAX, nodes);
     for (; spare > 0 && count > 0; spare--) {
@@ -176,8 +176,8 @@ static unsigned pick_but(struct cluster *cluster, unsigned spare, struct cluster
     return count;
 }
 
-/* Lets a firewall refuse new connections to the machine. Neither this refusal nor one that began just before it, taken
- * together, lasts long enough to prove that a process ended. */
+/* Lets a firewall refuse new connections to the machine, unless it did so shortly before. Together, such refusals would
+ * last long enough to prove that a process ended. */
 static void refuse(struct cluster *cluster, unsigned machine, uint64_t length_us) {
     uint64_t before_us = sim_refuses_until(cluster->sim, machine);
     if (before_us == 0 || sim_now(cluster->sim) > before_us + SUSPECT_REFUSED_US) {
@@ -191,14 +191,14 @@ static void action_happen(void *context) {
     struct cluster_node *nodes[CLUSTER_NODES_MAX];
     bool gathering = !plan_is_there(&cluster->seen.plan) && cluster->options.campaign == CAMPAIGN_ELASTIC;
     if (cluster->control.ended || (gathering && action->kind != ACTION_JOIN)) {
-        return; /* a job that has not all its nodes does not begin */
+        return; /* the job begins only when it has all its nodes */
     }
     unsigned most = action->count < CLUSTER_NODES_MAX ? action->count : CLUSTER_NODES_MAX;
     unsigned count = action->spare > 0
                          ? pick_but(cluster, action->spare, nodes)
                          : cluster_pick(cluster, action->who, action->group != 0 ? CLUSTER_NODES_MAX : most, nodes);
     if (action->spare > 0) {
-        /* all of them, whichever groups they are in */
+        /* all of them, of any group */
     } else if (action->group != 0) {
         count = cluster_groups_only(nodes, count, action->group - 1);
         count = count < most ? count : most;
@@ -237,7 +237,7 @@ static void action_happen(void *context) {
     case ACTION_EVICT:
     case ACTION_LEAVE:
         cluster_evict(cluster, nodes, count, action->length_us, action->told, action->kind == ACTION_LEAVE);
-        return; /* the notice is no fault */
+        return; /* a notice is no fault */
     case ACTION_KILL:
         cluster_kill_some(cluster, nodes, count, action->told);
         break;
@@ -285,7 +285,7 @@ static struct action *action_add(struct cluster *cluster, enum action_kind kind,
     return action;
 }
 
-/* At a time, for faults that are short. */
+/* Adds a short fault at a time instead of a clock. */
 static struct action *fault_add(struct cluster *cluster, enum action_kind kind, uint64_t at_us, uint64_t length_us) {
     struct action *action = action_add(cluster, kind, 0, at_us);
     unsigned machines = cluster->node_count + 1;
@@ -307,7 +307,7 @@ static struct action *fault_add(struct cluster *cluster, enum action_kind kind, 
     return action;
 }
 
-/* Pauses and separations follow one another with time to breathe, so that no silence reaches the timeout. */
+/* Draws pauses and separations with enough time in between that no silence reaches the timeout. */
 void cluster_draw_faults(struct cluster *cluster) {
     unsigned breaks = cluster_one_in(cluster, 3) ? 0 : (unsigned)cluster_between(cluster, 1, 12);
     for (unsigned b = 0; b < breaks; b++) {
@@ -323,16 +323,16 @@ void cluster_draw_faults(struct cluster *cluster) {
     }
 }
 
-/* One machine, or the way between two, is missing for longer than anyone waits. */
+/* Draws one machine, or the way between two, that is missing for longer than every timeout. */
 void cluster_draw_missing(struct cluster *cluster) {
     uint64_t at_us = cluster_between(cluster, 0, 4 * SECOND_US);
     uint64_t length_us = cluster_between(cluster, 5 * timeout_us(cluster) / 2, 4 * timeout_us(cluster));
     unsigned kind = (unsigned)(cluster_draw(cluster) % 4);
-    if (kind == 3) { /* one node does not reach the server on the first node, the controller reaches both */
+    if (kind == 3) { /* one node does not reach the server on the first node; the controller reaches both */
         struct action *cut = fault_add(cluster, ACTION_SEPARATE, at_us, length_us + 15 * SECOND_US);
         memset(cut->sides, 0, CLUSTER_MACHINES);
         cut->sides[cluster->nodes[0]->machine] = 1;
-        cut->sides[cluster->nodes[1]->machine] = 2; /* which has work, and so needs every server */
+        cut->sides[cluster->nodes[1]->machine] = 2; /* this node has work, so it needs every server */
         cluster->faults.missing = cluster->nodes[0];
         return;
     }
@@ -351,7 +351,7 @@ void cluster_draw_missing(struct cluster *cluster) {
     cluster->faults.removed = kind == 0;
 }
 
-/* How many of those that are there. */
+/* Draws how many of the present nodes an action hits. */
 static unsigned draw_share(struct cluster *cluster) {
     static const unsigned shares[] = {1, 1, 2, 3, CLUSTER_NODES_MAX};
     unsigned share = shares[cluster_draw(cluster) % (sizeof shares / sizeof *shares)];
@@ -370,7 +370,7 @@ static uint64_t draw_long(struct cluster *cluster) {
                                       : cluster_between(cluster, timeout_us(cluster), 5 * timeout_us(cluster));
 }
 
-/* What costs no recovery: joins, notice that is long enough, another controller. */
+/* Draws an action that costs no recovery: a join, a long enough notice, a restart of the controller. */
 static void draw_calm_action(struct cluster *cluster, struct action *action) {
     static const enum action_kind kinds[] = {ACTION_JOIN, ACTION_JOIN, ACTION_EVICT, ACTION_LEAVE,
                                              ACTION_CONTROLLER_KILL};
@@ -472,7 +472,7 @@ void cluster_add_change(struct cluster *cluster, uint64_t clock, unsigned group,
     action->told = cluster_one_in(cluster, 2);
     if (nodes < 0 && cluster_one_in(cluster, 4)) {
         action->kind = ACTION_LEAVE;
-        action->told = false; /* a generous notice is no loss */
+        action->told = false; /* a node that had a long enough notice is not lost */
         action->length_us = cluster_between(cluster, 0, 4 * SECOND_US);
     }
 }
@@ -483,8 +483,8 @@ void cluster_add_join(struct cluster *cluster, uint64_t clock) {
     join->who = WHO_TRANSIENT;
 }
 
-/* All nodes but one or two are lost, once or twice, and mostly others join then. Half of the times one node is lost
- * shortly before: that undoes pushes which those that are left have kept. */
+/* Draws the loss of all nodes but one or two, once or twice, mostly followed by joins. In half of the cases one node is
+ * lost shortly before: that undoes pushes which the remaining nodes have kept. */
 static void draw_losses(struct cluster *cluster, uint64_t clocks) {
     unsigned losses = 1 + (unsigned)(cluster_draw(cluster) % 2);
     uint64_t at_clock = cluster->drawn.resume_clock;

@@ -1,5 +1,5 @@
-/* Feeders of a simulated job: how many there are and what happens to them, their hooks (node.h), and invariants I13 to
- * I16 (docs/design.md). See cluster_private.h. */
+/* Feeders of a simulated job: their number, their faults, their hooks (node.h), and invariants I13 to I16
+ * (docs/design.md). See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
 #include <stdlib.h>
@@ -7,12 +7,12 @@
 
 enum {
     SECOND_US = 1000 * 1000,
-    FEEDERS_MAX = 3,  /* to begin with */
-    TROUBLES_MAX = 6, /* in a job */
-    STAGES = 3,       /* that feeders may run */
-    BATCH_WORDS = 24, /* at most, beside the first three */
+    FEEDERS_MAX = 3,  /* at the job's start */
+    TROUBLES_MAX = 6, /* faults of feeders in a job */
+    STAGES = 3,       /* stages that feeders may run */
+    BATCH_WORDS = 24, /* words of a batch at most, after the first three */
     CREDIT = 3000,    /* bytes */
-    THREADS_MAX = 4   /* of a feeder */
+    THREADS_MAX = 4   /* threads of a feeder */
 };
 
 static bool is_feeder(const struct cluster_node *node) {
@@ -24,7 +24,7 @@ static bool mistake_needs_feeders(enum mistake mistake) {
            mistake == MISTAKE_CREDIT_LOST || mistake == MISTAKE_FEEDER_COUNTS;
 }
 
-/* In a third of the jobs in which nobody measures how long clocks take. */
+/* Draws feeders for a third of the jobs whose clock durations are not measured. */
 void cluster_feed_draw(struct cluster *cluster) {
     uint64_t drawn = hash_mix(cluster->options.seed ^ 0xFEED);
     bool possible = cluster->options.campaign != CAMPAIGN_UNEVEN && cluster->options.campaign != CAMPAIGN_MISSING &&
@@ -39,12 +39,12 @@ uint64_t cluster_feed_credit(const struct cluster *cluster) {
 
 /* ---- Threads ---- */
 
-/* Half of the jobs with feeders choose their threads. */
+/* Half of the jobs with feeders control the feeders' threads. */
 static bool chooses_threads(const struct cluster *cluster) {
     return cluster->feed.feeders > 0 && hash_mix(cluster->options.seed ^ 0x7EAD) % 2 == 0;
 }
 
-/* Some feeders have a fixed number. */
+/* Returns the most threads of a feeder. Some feeders have a fixed number. */
 uint32_t cluster_feed_threads_max(const struct cluster_node *node) {
     return is_feeder(node) ? (uint32_t)(hash_mix(node->cluster->options.seed ^ node->number) % (THREADS_MAX + 1)) : 0;
 }
@@ -54,7 +54,7 @@ void cluster_feed_options(const struct cluster *cluster, struct controller_optio
     options->feeder_threads = CLUSTER_MACHINES;
 }
 
-/* Another number of threads is wanted each second, as the policy might say. */
+/* Requests another number of threads each second, as a policy might. */
 void cluster_feed_control(struct cluster *cluster) {
     if (chooses_threads(cluster)) {
         uint64_t second = sim_now(cluster->sim) / SECOND_US;
@@ -127,7 +127,7 @@ void cluster_feed_begin(struct cluster *cluster) {
 
 /* ---- Batches ---- */
 
-/* A batch's content: the shard, the clock, the seed and the stages, and words that go by them. */
+/* Returns a batch's content: shard, clock, seed, stages, and words that depend on them. */
 static struct buffer *batch_words(const struct cluster *cluster, uint32_t shard, uint64_t clock, unsigned stages) {
     size_t count = 3 + hash_mix(shard ^ clock * 7 ^ stages) % BATCH_WORDS;
     struct buffer *bytes = buffer_new(count * sizeof(uint64_t));
@@ -146,7 +146,7 @@ static unsigned hook_feeds(void *context) {
     return node->cluster->feed.feeders > 0 ? STAGES : 0;
 }
 
-/* Each node has feeders run another number of stages now and then. */
+/* Each node now and then changes the number of stages that feeders run. */
 static unsigned hook_feed_stages(void *context) {
     const struct cluster_node *node = context;
     uint64_t second = sim_now(node->cluster->sim) / SECOND_US;
@@ -164,7 +164,7 @@ static void make_done(void *context) {
         bool wrong = is_feeder(node) && cluster_mistake_due(cluster, MISTAKE_BATCH_OF_OTHER_CLOCK);
         made->bytes[b] = batch_words(cluster, made->shards[b], made->clock + (wrong ? 1 : 0), node->feed.stages);
         if (is_feeder(node) && cluster->options.campaign == CAMPAIGN_MAD && cluster_one_in(cluster, 200)) {
-            made->bytes[b]->data[cluster_draw(cluster) % made->bytes[b]->size] ^= 1; /* a feeder that lies */
+            made->bytes[b]->data[cluster_draw(cluster) % made->bytes[b]->size] ^= 1; /* a faulty feeder */
         }
     }
     node->feed.busy = false;
@@ -188,7 +188,7 @@ static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
     if (!is_feeder(node) && cluster_one_in(cluster, 20)) {
-        return false; /* the data is on disk */
+        return false; /* no item is in memory: the data is on disk */
     }
     node->feed.making = (struct feed_made){.clock = clock, .count = count};
     node->feed.stages = stages;
@@ -205,8 +205,7 @@ static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned
     }
     node->feed.busy = true;
     uint64_t most_us = 10 + node->compute_us / 8;
-    uint64_t slow =
-        cluster_one_in(cluster, 30) || node->number % 5 == 0 ? 30 : 1; /* some are slow, some batches late */
+    uint64_t slow = cluster_one_in(cluster, 30) || node->number % 5 == 0 ? 30 : 1; /* slow feeders and slow batches */
     uint64_t us = slow * cluster_between(cluster, 5, most_us);
     node->feed.making.us = us;
     sim_schedule(cluster->sim, node->machine, sim_now(cluster->sim) + us, make_done, node);
@@ -275,7 +274,7 @@ void cluster_feed_close(struct cluster_node *node) {
     free(node->feed.list);
 }
 
-/* A clock begins: it consumes the batches that were taken for it, each once, and makes the others. */
+/* Called when a clock begins: consumes the batches received for the clock, each once, and makes the missing ones. */
 void cluster_feed_consume(struct cluster_node *node, const struct cluster_set *set, uint64_t clock) {
     struct cluster *cluster = node->cluster;
     uint64_t items = 0;
@@ -304,7 +303,7 @@ void cluster_feed_consume(struct cluster_node *node, const struct cluster_set *s
 
 /* ---- After each step ---- */
 
-/* I15, and that node and process have the same batches. */
+/* I15. Also checks that node and process have the same batches. */
 void cluster_feed_check_node(struct cluster_node *node) {
     const struct node_feed *feed = &node->node.feed;
     uint64_t credit = node->node.options.feed_credit > 0 ? node->node.options.feed_credit : NODE_FEED_CREDIT;
@@ -335,7 +334,7 @@ void cluster_feed_check_node(struct cluster_node *node) {
     }
 }
 
-/* I16: when only feeders are lost nobody recovers. */
+/* I16: no recovery when only feeders are lost. */
 void cluster_feed_check_control(struct cluster *cluster) {
     const struct controller *controller = &cluster->control.controller;
     unsigned others = 0;
@@ -345,7 +344,7 @@ void cluster_feed_check_control(struct cluster *cluster) {
         others += node == NULL || !is_feeder(node) ? 1 : 0;
         feeders += node != NULL && is_feeder(node) ? 1 : 0;
     }
-    bool due = controller->recovery.due || controller->change.state == CHANGE_RECOVER;
+    bool due = controller->verdicts.fence || controller->change.state == CHANGE_RECOVER;
     if (feeders < cluster->feed.members && others >= cluster->feed.other_members && due && !cluster->feed.recovers) {
         cluster_violation(cluster, "I16", "the loss of a feeder begins a recovery");
     }
@@ -356,7 +355,7 @@ void cluster_feed_check_control(struct cluster *cluster) {
 
 /* ---- Mistakes ---- */
 
-/* The controller takes a feeder for a node that works. */
+/* Makes the controller count a feeder as a node that works. */
 void cluster_feed_mistake_control(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -370,8 +369,8 @@ void cluster_feed_mistake_control(struct cluster *cluster) {
     }
 }
 
-/* A batch that has come is forgotten, and taken again when its message comes once more; or its credit is not given
- * back. Returns whether the message is to be received again. */
+/* Makes the node forget a received batch, so that a repeat is accepted again, or keep its credit. Returns whether the
+ * message is to be received again. */
 bool cluster_feed_mistake_node(struct cluster_node *node, const struct message *message) {
     struct node_feed *feed = &node->node.feed;
     if (message->type != MESSAGE_FEED || message->feed.kind != FEED_DONE) {

@@ -1,5 +1,5 @@
 /* Jobs in stage transient, where no machine counts as reliable: which machines fail together, and what their loss may
- * cost. A clock that was committed is lost only when both groups that had a partition were lost since. See
+ * cost. A committed clock is lost only after the loss of both groups that had a copy of a partition. See
  * cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SALT = 0x6E0B5 /* these choices draw nothing that other faults would draw */ };
+enum { SALT = 0x6E0B5 /* the salt of choices that use no random number of other faults */ };
 
 static uint64_t salted(const struct cluster *cluster, uint64_t number) {
     return hash_mix(hash_mix(cluster->options.seed ^ SALT) + number);
@@ -20,7 +20,7 @@ void cluster_groups_shape(struct cluster *cluster) {
     if (!cluster->options.transient) {
         return;
     }
-    groups->count = 1 + (unsigned)(salted(cluster, 0) % 5); /* one: each host is a group */
+    groups->count = 1 + (unsigned)(salted(cluster, 0) % 5); /* one group: then each host is a group */
     cluster->policy.stage = STAGE_TRANSIENT;
     cluster->faults.loss_intended = false;
     if (salted(cluster, 1) % 4 != 0) {
@@ -29,7 +29,7 @@ void cluster_groups_shape(struct cluster *cluster) {
     }
 }
 
-unsigned cluster_group_of(const struct cluster_node *node) {
+static unsigned group_of(const struct cluster_node *node) {
     const struct cluster_groups *groups = &node->cluster->groups;
     if (node->group != 0) {
         return node->group - 1;
@@ -39,7 +39,7 @@ unsigned cluster_group_of(const struct cluster_node *node) {
 
 void cluster_groups_register(const struct cluster_node *node, struct message_register *registration) {
     if (node->cluster->groups.count > 1) {
-        snprintf(registration->group, sizeof registration->group, "group-%u", cluster_group_of(node));
+        snprintf(registration->group, sizeof registration->group, "group-%u", group_of(node));
     }
 }
 
@@ -48,7 +48,7 @@ void cluster_groups_register(const struct cluster_node *node, struct message_reg
 unsigned cluster_groups_only(struct cluster_node **nodes, unsigned count, unsigned group) {
     unsigned kept = 0;
     for (unsigned n = 0; n < count; n++) {
-        if (cluster_group_of(nodes[n]) == group) {
+        if (group_of(nodes[n]) == group) {
             nodes[kept++] = nodes[n];
         }
     }
@@ -61,18 +61,18 @@ unsigned cluster_groups_pick(struct cluster *cluster, struct cluster_node **node
     }
     unsigned chosen = (unsigned)(cluster_draw(cluster) % 4);
     if (chosen == 0) {
-        return count; /* whoever was drawn, maybe all */
+        return count; /* any of the drawn nodes, maybe all */
     }
     if (chosen == 1) {
         return 1;
     }
-    return cluster_groups_only(nodes, count, cluster_group_of(nodes[0]));
+    return cluster_groups_only(nodes, count, group_of(nodes[0]));
 }
 
 /* ---- What may be lost ---- */
 
-/* What a plan's placement makes of a loss: 2: a partition has no follower, 1: a partition's follower is in the server's
- * group, 0: neither. */
+/* Returns how weak a plan's placement is against losses. 2: a partition has no follower; 1: a partition's follower is
+ * in its server's group; 0: neither. */
 static unsigned weakness(const struct cluster *cluster, const struct plan_view *plan) {
     unsigned weak = 0;
     for (uint32_t p = 0; p < plan->terms.partitions; p++) {
@@ -82,9 +82,7 @@ static unsigned weakness(const struct cluster *cluster, const struct plan_view *
             const struct cluster_node *server = cluster_node_of(cluster, pairs[i][0]);
             const struct cluster_node *backup =
                 pairs[i][1] == ACTOR_NONE ? NULL : cluster_node_of(cluster, pairs[i][1]);
-            unsigned here = backup == NULL || server == backup                     ? 2
-                            : cluster_group_of(server) == cluster_group_of(backup) ? 1
-                                                                                   : 0;
+            unsigned here = backup == NULL || server == backup ? 2 : group_of(server) == group_of(backup) ? 1 : 0;
             weak = here > weak ? here : weak;
         }
     }
@@ -93,14 +91,14 @@ static unsigned weakness(const struct cluster *cluster, const struct plan_view *
 
 static void add_lost(struct cluster *cluster, const struct cluster_node *node) {
     struct cluster_groups *groups = &cluster->groups;
-    if (groups->lost_count > 0 && cluster_group_of(node) != groups->lost_group) {
+    if (groups->lost_count > 0 && group_of(node) != groups->lost_group) {
         groups->lost_several = true;
     }
-    groups->lost_group = cluster_group_of(node);
+    groups->lost_group = group_of(node);
     groups->lost_count++;
 }
 
-/* Whether the node has a replica of the partition that can be put at the clock. */
+/* Whether the node can restore its replica of the partition to the clock. */
 static bool has_copy(const struct cluster_node *node, uint32_t partition, uint64_t clock) {
     bool has = false;
     for (unsigned s = 0; s < node->server_count && !has; s++) {
@@ -109,14 +107,15 @@ static bool has_copy(const struct cluster_node *node, uint32_t partition, uint64
     return has;
 }
 
-/* Whether the controller has asked the node what it can restore: not one that had no part in the plan before. */
+/* Whether the controller has asked the node for its restore points. Nodes without a part in the previous plan are not
+ * asked. */
 static bool was_asked(struct cluster *cluster, const struct cluster_node *node) {
     const struct member *member = controller_find_member(&cluster->control.controller, node->id);
     return member != NULL && (member->settled || member->fence.restore_points != NULL);
 }
 
-/* I5: a recovery keeps what copies there are of the restored clock, up to two of each partition. The controller can't
- * know that a node with one of them has gone meanwhile. */
+/* I5: a recovery keeps existing copies of the restored clock, up to two of each partition. The controller can't know
+ * that a node with a copy has gone since. */
 static void check_copies_kept(struct cluster *cluster, const struct plan_view *plan) {
     for (uint32_t p = 0; p < plan->terms.partitions; p++) {
         const struct wire_placement *place = &plan->placement[p];
@@ -156,14 +155,14 @@ void cluster_groups_plan(struct cluster *cluster, const struct plan_view *plan) 
     groups->weak = weak > groups->weak ? weak : groups->weak;
 }
 
-/* Whether the losses since the last commit explain that a committed clock is gone. */
+/* Whether the losses since the last commit explain the loss of a committed clock. */
 bool cluster_groups_may_lose(const struct cluster *cluster) {
     const struct cluster_groups *groups = &cluster->groups;
     return cluster->options.transient && (groups->lost_several || (groups->weak == 1 && groups->lost_count > 1) ||
                                           (groups->weak == 2 && groups->lost_count > 0));
 }
 
-/* Whether the cache has every row of the partition, and none beyond the clock. */
+/* Whether the cache has every row of the partition, and none of a later clock. */
 static bool has_all_rows(const struct cluster_node *node, uint32_t partition, uint64_t clock) {
     const struct job *job = node->node.job;
     for (unsigned t = 0; t < job->table_count; t++) {
@@ -189,7 +188,7 @@ void cluster_groups_state(struct cluster_node *node, uint32_t partition, uint64_
     if (!node->cluster->options.caches) {
         return;
     }
-    if (epoch > states->epoch + 1) { /* an epoch was missed: nothing that came before counts */
+    if (epoch > states->epoch + 1) { /* the node missed an epoch: earlier states do not count */
         memset(states, 0, sizeof *states);
     }
     states->epoch = epoch;
@@ -209,9 +208,9 @@ void cluster_groups_restore(struct cluster *cluster, uint64_t restore) {
     }
 }
 
-/* I5: no job is lost while a node that is left has the committed state in its cache. The controller's committed clock
- * may lag behind; then it need not be a commit point, and no cache keeps its state. A new controller may have ended
- * before it made a plan. */
+/* I5: no job is lost while a remaining node has the committed state in its cache. The controller's committed clock may
+ * lag behind the commit point, and then no cache need have its state. A new controller may have ended before its first
+ * plan. */
 static void check_caches(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
     uint64_t committed = controller->commit.clock;
@@ -228,7 +227,7 @@ static void check_caches(struct cluster *cluster) {
                node->states.clocks[p][committed % CLUSTER_STATES_SEEN] == committed + 1) {
             p++;
         }
-        bool asked = member != NULL && member->stay != MEMBER_DISMISSED; /* a member that was dismissed may be gone */
+        bool asked = member != NULL && member->stay != MEMBER_DISMISSED; /* a dismissed member may be gone */
         if (asked && member->fence.answered && !node->fate.mad && p == cluster->policy.partitions &&
             node->states.epoch + 1 >= controller->plan.view.epoch) {
             cluster_violation(cluster, "I5", "the job is lost, though %s's cache has the committed clock %llu: %s",
@@ -237,7 +236,7 @@ static void check_caches(struct cluster *cluster) {
     }
 }
 
-/* The job has failed: those that the last plan names and the controller has given up since are lost, too. */
+/* Called when the job has failed: nodes of the last plan that the controller has given up since are lost, too. */
 void cluster_groups_end(struct cluster *cluster) {
     const struct plan_view *plan = &cluster->seen.plan;
     if (!cluster->options.transient || !plan_is_there(plan)) {
@@ -252,8 +251,8 @@ void cluster_groups_end(struct cluster *cluster) {
     }
 }
 
-/* Nodes whose replica of the partition can be put at the clock; among them those that are gone, but that the plan still
- * names: their copy has counted. */
+/* Returns how many nodes can restore their replica of the partition to the clock. A lost node counts while the plan
+ * names it, as its copy did. */
 static unsigned copies(const struct cluster *cluster, uint32_t partition, uint64_t clock) {
     unsigned count = 0;
     for (unsigned n = 0; n < cluster->node_count; n++) {
@@ -266,8 +265,8 @@ static unsigned copies(const struct cluster *cluster, uint32_t partition, uint64
     return count;
 }
 
-/* Whether the partition has no backup from the named clock on, and its server has come there: then what the server has
- * counts, also for the clocks before. */
+/* Whether the partition has no backup from `from_clock` on and its server has reached that clock. Then the server's
+ * copy alone counts, for earlier clocks too. */
 static bool backup_has_left(const struct cluster *cluster, uint32_t partition, uint64_t from_clock) {
     const struct wire_placement *place = &cluster->seen.plan.placement[partition];
     if (from_clock == 0 || place->next_backup != ACTOR_NONE) {

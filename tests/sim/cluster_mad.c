@@ -1,6 +1,6 @@
-/* Mad nodes in the simulated cluster: they go on with their heartbeats, but answer nothing else of some kind, or say
- * what can't be. The job must go on without them, or take no harm. What is drawn here comes from a stream of its own,
- * so that other runs stay as they are. See cluster_private.h. */
+/* Mad nodes in the simulated cluster. Their heartbeats go on, but they ignore a kind of message or report what can't be
+ * true. The job must go on without them, or take no harm. They draw from a random stream of their own, so that other
+ * runs stay the same. See cluster_private.h. */
 #include "tests/forge.h"
 #include "tests/sim/cluster_private.h"
 
@@ -20,7 +20,7 @@ static bool is_lie(enum mad mad) {
     return mad >= MAD_COMMITTED;
 }
 
-/* Only a fence brings these out. */
+/* Whether this madness shows only after a fence. */
 static bool needs_fence(enum mad mad) {
     return mad == MAD_FENCE || mad == MAD_BEGUN || mad == MAD_UNBEGUN || mad == MAD_OTHER_SERVER || mad == MAD_POINTS;
 }
@@ -66,8 +66,7 @@ void cluster_go_mad(struct cluster_node *node, enum mad mad) {
     }
     cluster->run.forged = cluster->run.forged || mad == MAD_FORGES;
     cluster->faults.disturbed = true;
-    cluster->faults.may_fail =
-        cluster->faults.may_fail || node->tier == TIER_RELIABLE || cluster->options.transient;
+    cluster->faults.may_fail = cluster->faults.may_fail || node->tier == TIER_RELIABLE || cluster->options.transient;
     cluster->result->counts.mad++;
     cluster->result->mistaken = cluster->result->mistaken || cluster->options.mistake == MISTAKE_ANSWER_AWAITED;
     cluster_not_calm(cluster, sim_now(cluster->sim) + cluster->drawn.timeout_ms * UINT64_C(6000));
@@ -78,7 +77,7 @@ bool cluster_mad_node(const struct cluster_node *node, actor_id from, struct mes
         return true;
     }
     if (node->fate.mad == MAD_BARRIER && message->type == MESSAGE_HEARTBEAT_ACK) {
-        message->heartbeat_ack.barrier = 0; /* an old one */
+        message->heartbeat_ack.barrier = 0; /* the number of an old barrier */
     }
     return node->fate.mad != MAD_AGENT && (node->fate.mad != MAD_PLAN || message->type != MESSAGE_PLAN);
 }
@@ -88,7 +87,7 @@ bool cluster_mad_server(const struct cluster_node *node, const struct message *m
            (node->fate.mad != MAD_CHECKPOINT || message->type != MESSAGE_CHECKPOINT);
 }
 
-/* Far beyond what can be, or a little beyond it. */
+/* Returns a clock far beyond what is possible, or just beyond it. */
 static uint64_t lie(const struct cluster *cluster) {
     return cluster->run.mad_random % 2 == 0 ? NO_CLOCK : possible_clock(&cluster->control.controller) + 1;
 }
@@ -113,7 +112,7 @@ static void lie_in_fenced(struct cluster_node *node, struct message *message) {
     }
 }
 
-/* Rows of a table that there is not, or values that are too few. */
+/* Makes rows name a table that does not exist, or have too few values. */
 static void lie_in_rows(struct cluster *cluster, struct message *message) {
     if (message->frame_count < 2 || message->type == MESSAGE_PLAN || message->type == MESSAGE_REPLICAS) {
         return;
@@ -147,7 +146,7 @@ void cluster_mad_peer(const struct cluster_node *node, actor_id from, struct mes
     }
 }
 
-/* With each heartbeat it accuses another node. */
+/* Accuses another node with each heartbeat. */
 static void accuse(struct cluster *cluster, actor_id from) {
     struct controller *controller = &cluster->control.controller;
     actor_id accused = controller->members[cluster->run.mad_random++ % controller->member_count].node.actor;

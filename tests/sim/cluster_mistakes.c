@@ -1,4 +1,4 @@
-/* Mistakes that are put into a simulated run, to see that the checks find them. See cluster_private.h. */
+/* Deliberate mistakes in a simulated run, which the checks must find. See cluster_private.h. */
 #include "agileml/ps/server_private.h"
 #include "tests/sim/cluster_private.h"
 
@@ -91,7 +91,7 @@ static bool has_changes(const struct message *message) {
     return false;
 }
 
-/* A copy of a frame, which others may hold, in its place. */
+/* Replaces a frame, which others may share, by a copy. Returns the copy's bytes. */
 static void *frame_own(struct message *message, unsigned frame) {
     struct buffer *copy = buffer_copy(message->frames[frame]->data, message->frames[frame]->size);
     buffer_drop(message->frames[frame]);
@@ -101,7 +101,7 @@ static void *frame_own(struct message *message, unsigned frame) {
 
 /* ---- What reaches a server ---- */
 
-/* Whole numbers of the first table, twice as much. */
+/* Doubles the whole numbers of the first table. */
 static bool flush_double(struct cluster *cluster, struct message *message, enum mistake mistake) {
     const struct wire_directory_entry *directory = (const void *)message->frames[0]->data;
     bool changes = false;
@@ -118,7 +118,7 @@ static bool flush_double(struct cluster *cluster, struct message *message, enum 
     return true;
 }
 
-/* A server forgets that an origin in a sum that comes by a ring has delivered the clock directly. */
+/* Makes a server forget that an origin in a ring's sum has delivered the clock directly. */
 static void forget_delivered(struct cluster *cluster, struct partition *partition, const struct message_flush *flush,
                              const struct ring_chain *chain) {
     struct pending *pending = partition->ring[flush->clock % partition_ahead(partition->job)];
@@ -140,7 +140,7 @@ static void forget_delivered(struct cluster *cluster, struct partition *partitio
     }
 }
 
-/* A flush that travels by a ring, at a relay or at the partition's server. */
+/* For a flush that arrives by a ring, at a relay or at the partition's server. */
 static void mistake_ring_flush(struct cluster_server *server, struct message *message) {
     struct cluster *cluster = server->node->cluster;
     const struct message_flush *flush = &message->flush;
@@ -164,7 +164,7 @@ static void mistake_ring_flush(struct cluster_server *server, struct message *me
     }
 }
 
-/* The server takes the first piece of a flush for all of it. */
+/* Makes the server take the first piece of a flush for the whole flush. */
 static void mistake_piece(struct cluster *cluster, const struct partition *partition, struct message *message) {
     struct message_flush *flush = &message->flush;
     bool first = flush->piece == 0 && partition_pieces(partition, flush->origin, flush->clock) == 0;
@@ -211,7 +211,7 @@ static bool mistake_flush(struct cluster_server *server, struct message *message
     return !cluster_mistake_lasts(cluster, MISTAKE_DEAF_SERVER);
 }
 
-/* A worker that names the rows which it still wants does not name one of them. */
+/* Leaves one row out of the list of rows that a worker still wants. */
 static void mistake_subscribe(struct cluster *cluster, struct message *message) {
     const struct wire_directory_entry *first = message->frame_count > 0 ? (const void *)message->frames[0]->data : NULL;
     if (message->subscribe.only && first != NULL && first->rows > 1 &&
@@ -223,7 +223,7 @@ static void mistake_subscribe(struct cluster *cluster, struct message *message) 
     }
 }
 
-/* Tells the server that it serves a partition of which it has, or would have, another replica. */
+/* Makes the server's plan say that it serves a partition of which it has, or is to have, another replica. */
 static void mistake_plan(struct cluster_server *server, struct message *message) {
     struct cluster *cluster = server->node->cluster;
     enum mistake mistake = cluster->options.mistake;
@@ -242,7 +242,7 @@ static void mistake_plan(struct cluster_server *server, struct message *message)
     }
 }
 
-/* A node's group is another one in the plan that a node gets, and so the ring's order. */
+/* Changes the groups in one node's plan, and so the ring's order. */
 static void mistake_groups(struct cluster *cluster, struct message *message) {
     size_t count = message->frames[PLAN_NODES]->size / sizeof(struct wire_node);
     if (cluster->app.ring && count > RING_NODES_MIN && message->plan.restore > 0 &&
@@ -277,8 +277,8 @@ void cluster_mistake_put_relayed(struct cluster_server *server, struct relay *ke
     }
 }
 
-/* Finds, behind row *place of the table, one that `other` has otherwise, or (NULL) the node's cache has, or that is not
- * the start value. Returns what it would be instead; NULL: there is none. */
+/* From row *place of the table on, finds a row that the mistake changes. The new value is from `other`, from the node's
+ * cache, or the start value, as `mistake` says. Returns the new value; NULL: no row changes. */
 static const unsigned char *other_row(const struct cluster_node *node, enum mistake mistake,
                                       const struct rows_view *rows, const struct message *other, unsigned char *start,
                                       uint32_t *place) {
@@ -303,7 +303,7 @@ static const unsigned char *other_row(const struct cluster_node *node, enum mist
     return NULL;
 }
 
-/* A node's cache gives its server a partition: one row is wrong, or all are of another clock. */
+/* Falsifies the partition that a node's cache restores at its server: one row, or all rows of another clock. */
 static void mistake_given(struct cluster_server *server, struct message *update) {
     struct cluster_node *node = server->node;
     const enum mistake mistake = node->cluster->options.mistake;
@@ -403,13 +403,13 @@ void cluster_mistake_put_row(struct cluster_server *server, struct undo_skipped 
 
 /* ---- What reaches a node ---- */
 
-/* It says that it goes by the barrier of a checkpoint, and does not. */
+/* Hides a checkpoint's barrier from the node, although the node acknowledges it. */
 static void mistake_hold(struct cluster_node *node, struct message *message) {
     struct cluster *cluster = node->cluster;
     const struct barrier *barrier = &cluster->control.controller.barrier;
     bool for_checkpoint = cluster->control.running && barrier->purpose == BARRIER_CHECKPOINT &&
                           barrier->number == message->heartbeat_ack.barrier && barrier->clock != WIRE_CLOCK_NEVER;
-    bool near = for_checkpoint && node->node.work.begun + 1 >= barrier->clock; /* else it makes no difference */
+    bool near = for_checkpoint && node->node.work.begun + 1 >= barrier->clock; /* earlier it has no effect */
     if (for_checkpoint && (near || cluster->result->mistaken) &&
         cluster_mistake_lasts(cluster, MISTAKE_CHECKPOINT_NOT_HELD)) {
         message->heartbeat_ack.barrier_clock = WIRE_CLOCK_NEVER;
@@ -441,7 +441,7 @@ void cluster_mistake_node(struct cluster_node *node, struct message *message) {
 
 /* ---- What reaches the controller ---- */
 
-/* But for the fence it would begin another clock. */
+/* Whether the node would begin another clock if it were not fenced. */
 static bool could_begin(struct cluster_node *node) {
     struct client *client = &node->node.client;
     bool fenced = client->fenced;
@@ -452,7 +452,7 @@ static bool could_begin(struct cluster_node *node) {
     return could;
 }
 
-/* The controller does not see what caches have. */
+/* Hides from the controller what caches can restore. */
 static void mistake_caches_ignored(struct cluster *cluster, struct message *fenced) {
     struct buffer *frame = fenced->frames[RECORDS_FRAME];
     const struct wire_restore_point *points = (const void *)frame->data;
@@ -527,8 +527,7 @@ static void weights_lost(struct cluster *cluster) {
     }
 }
 
-/* The restarted controller counts silence from its start, when nodes can't be heard yet, and asks nobody again. Only a
- * restart does harm. */
+/* Makes a restarted controller count silence from its start, when it can't hear nodes yet, and ask no node again. */
 void cluster_mistake_restart(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
     uint64_t now_us = sim_now(cluster->sim);

@@ -1,4 +1,4 @@
-/* Pulses in the simulated cluster, and what is checked of them: I17. See cluster_private.h. */
+/* Pulses in the simulated cluster, and the checks of I17. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
 #include <stdio.h>
@@ -10,10 +10,10 @@ static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
 enum {
     PROBES_ONE_IN = 3,
     PROBE_LEAST_MS = 25,
-    QUEUED_US = 60 * 1000, /* a small message may wait for larger ones */
-    CALM_US = 3000 * 1000, /* after faults of other kinds nothing is expected of questions for so long */
-    FENCE_PERIODS = 24,    /* a node that is gone is given up within so many intervals of probes, ... */
-    FENCE_US = 400 * 1000  /* ... and this */
+    QUEUED_US = 60 * 1000, /* a small message may wait so long for larger ones */
+    CALM_US = 3000 * 1000, /* after other faults, no answers are expected for so long */
+    FENCE_PERIODS = 24,    /* a lost node is given up within so many probe intervals */
+    FENCE_US = 400 * 1000  /* in addition to FENCE_PERIODS */
 };
 
 static uint64_t now(const struct cluster *cluster) {
@@ -24,7 +24,7 @@ static uint64_t period_us(const struct cluster *cluster) {
     return cluster->drawn.probe_ms * UINT64_C(1000);
 }
 
-/* Probes are for networks on which answers come within a few of them. */
+/* Draws whether the job has probes. Their interval is long enough for an answer to arrive within a few probes. */
 void cluster_pulse_draw(struct cluster *cluster, const struct sim_config *network) {
     uint64_t drawn = hash_mix(cluster->options.seed ^ 0x9B0BE);
     uint64_t tail_us = network->tail_per_million > 0 ? network->tail_max_us : 0;
@@ -54,7 +54,7 @@ static void actor_broken(void *self, actor_id peer) {
     }
 }
 
-/* Whether the node has just gone on after it stood still, too long for an answer to be missed meanwhile. */
+/* Whether the node has just resumed after a pause of several probe intervals. */
 static bool has_woken(const struct cluster_node *node) {
     const struct cluster_node_pulse *pulse = &node->pulse;
     return pulse->paused_until_us != 0 && pulse->ticked_us + 2 * period_us(node->cluster) < pulse->paused_until_us &&
@@ -131,7 +131,7 @@ void cluster_pulse_check_failure(struct cluster *cluster, const char *name, cons
     if (!asked && !ended) {
         return;
     }
-    for (unsigned n = 0; n < cluster->node_count; n++) { /* names are used anew */
+    for (unsigned n = 0; n < cluster->node_count; n++) { /* a name may belong to several incarnations */
         if (strcmp(cluster->nodes[n]->node.name, name) == 0 && cluster->nodes[n]->fate.gone) {
             return;
         }
@@ -146,7 +146,7 @@ void cluster_pulse_check_failure(struct cluster *cluster, const char *name, cons
     }
 }
 
-/* Whether the controller must have noticed by now that the node is gone. */
+/* Whether the controller must have given the lost node up by now. */
 static bool is_overdue(const struct cluster *cluster, const struct cluster_node *node) {
     uint64_t bound_us = FENCE_US + FENCE_PERIODS * period_us(cluster) + 6 * cluster->drawn.far_us;
     return node->pulse.gone_us != 0 && now(cluster) > node->pulse.gone_us + bound_us;
@@ -155,10 +155,10 @@ static bool is_overdue(const struct cluster *cluster, const struct cluster_node 
 void cluster_pulse_check_control(struct cluster *cluster) {
     const struct controller *controller = &cluster->control.controller;
     uint64_t wait_us = CALM_US + FENCE_PERIODS * period_us(cluster);
-    unsigned present = 0; /* members that count where the controller doubts itself (doubts_itself in pulses.c) */
+    unsigned present = 0; /* members that count for the controller's doubt of itself (doubts_itself in pulses.c) */
     unsigned gone = 0;
     const struct member *overdue = NULL;
-    /* With all nodes but one or two, all those are gone who would have watched a feeder. */
+    /* With options.caches the loss of all but one or two nodes may leave no node that watches a feeder. */
     if (cluster->drawn.probe_ms == 0 || controller->phase != PHASE_TRAIN || cluster->faults.split ||
         cluster->options.caches || cluster->options.schedule != SCHEDULE_NONE || cluster->run.mad_certain ||
         cluster->result->counts.mad > 0 || !after(now(cluster), cluster->faults.stunned_us, wait_us)) {
@@ -170,13 +170,13 @@ void cluster_pulse_check_control(struct cluster *cluster) {
         bool silent = node != NULL && (node->fate.gone || !after(now(cluster), node->pulse.paused_until_us, wait_us));
         present += member->stay != MEMBER_DISMISSED ? 1 : 0;
         gone += member->stay != MEMBER_DISMISSED && silent ? 1 : 0;
-        /* The others watch a feeder that joins only from the next plan on. */
+        /* A feeder that joins is watched only from the next plan on. */
         bool counts = node != NULL && member->stay == MEMBER_STAYS && member->node.tier != TIER_FEEDER &&
                       member->suspect.there && !member->left && now(cluster) > member->joined_us + wait_us;
         overdue = counts && is_overdue(cluster, node) ? member : overdue;
     }
     if (2 * gone > present) {
-        cluster->faults.stunned_us = now(cluster); /* the controller asks anew once it no longer doubts itself */
+        cluster->faults.stunned_us = now(cluster); /* the controller asks again once it no longer doubts itself */
     } else if (overdue != NULL) {
         cluster_violation(cluster, "I17", "%s is gone, and was not given up in time", overdue->name);
     }

@@ -1,11 +1,11 @@
-/* Schedules that aim at the protocol's weak moments: each watches what reaches the actors and strikes when it sees the
- * moment it waits for. See cluster_private.h. */
+/* Schedules that aim at the protocol's weak moments. Each observes the messages to the actors and strikes at the moment
+ * that it waits for. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What a plan is about, as a node that receives it sees. */
+/* What a plan changes for the node that receives it. */
 enum plan_kind { PLAN_OTHER, PLAN_PREPARE, PLAN_SWITCH, PLAN_RECOVER };
 
 struct schedule_of {
@@ -30,9 +30,10 @@ static enum plan_kind plan_kind(const struct cluster *cluster, const struct mess
     return message->epoch > cluster->seen.first_epoch ? PLAN_RECOVER : PLAN_OTHER;
 }
 
-/* ---- Means ---- */
+/* ---- Common parts ---- */
 
-/* Nodes that serve, or are to serve, some partition by the newest plan, transient ones only; up to `most`. */
+/* Chooses up to `most` transient nodes that serve a partition by the newest plan, or (`next`) are to serve one. Returns
+ * their number. */
 static unsigned serving_nodes(struct cluster *cluster, bool next, unsigned most, struct cluster_node **nodes) {
     unsigned count = 0;
     const struct wire_placement *placement = cluster->seen.plan.placement;
@@ -56,7 +57,7 @@ static void strike(struct cluster *cluster, struct cluster_node **nodes, unsigne
     }
 }
 
-/* Lets a few sights pass, so that the moment varies from seed to seed; then once. */
+/* Returns true once, after a few skipped moments, so that the moment varies from seed to seed. */
 static bool now(struct cluster *cluster) {
     if (cluster->schedule.step != 0) {
         return false;
@@ -97,14 +98,14 @@ static void kill_at(struct cluster *cluster, uint64_t clock, unsigned count) {
                               .told = cluster_one_in(cluster, 2)};
 }
 
-/* Some transient nodes serve, some reliable ones follow. */
+/* Some transient nodes serve and some reliable nodes follow. */
 static void shape_tiers(struct cluster *cluster) {
     cluster->drawn.initial_reliable = (unsigned)cluster_between(cluster, 1, 2);
     cluster->drawn.initial_transient = (unsigned)cluster_between(cluster, 3, 8);
     cluster->policy.stage = cluster_one_in(cluster, 2) ? STAGE_2 : STAGE_3;
 }
 
-/* ---- Two that serve die while another stage is being prepared or taken ---- */
+/* ---- Two serving nodes die while another stage is prepared or begins ---- */
 
 static void shape_stage_change(struct cluster *cluster) {
     shape_tiers(cluster);
@@ -125,7 +126,7 @@ static void see_stage_change(struct cluster *cluster, struct cluster_node *node,
     }
 }
 
-/* ---- The one that is to serve next dies when the boundary has been named ---- */
+/* ---- The next server of a partition dies after the boundary was named ---- */
 
 static void shape_promotion(struct cluster *cluster) {
     shape_tiers(cluster);
@@ -148,10 +149,10 @@ static void see_promotion(struct cluster *cluster, struct cluster_node *node, ac
             return;
         }
     }
-    cluster->schedule.step = 0; /* none of that kind: the next time */
+    cluster->schedule.step = 0; /* no such node now: waits for the next moment */
 }
 
-/* ---- One that was warned dies before its notice is over ---- */
+/* ---- A node under notice dies before its notice ends ---- */
 
 static void shape_notice(struct cluster *cluster) {
     shape_tiers(cluster);
@@ -174,7 +175,7 @@ static void see_notice(struct cluster *cluster, struct cluster_node *node, actor
     }
 }
 
-/* ---- The controller dies in a recovery ---- */
+/* ---- The controller dies during a recovery ---- */
 
 static void shape_recovery(struct cluster *cluster) {
     shape_tiers(cluster);
@@ -194,9 +195,9 @@ static void see_recovery(struct cluster *cluster, struct cluster_node *node, act
     }
 }
 
-/* ---- The controller dies when some have the next plan, and stays away for longer than the timeout ---- */
+/* ---- The controller dies when some nodes have the next plan, and stays away for longer than the timeout ---- */
 
-/* Most transient nodes leave, so that those who followed are to serve. */
+/* Most transient nodes leave, so that their followers are to serve. */
 static void shape_half_told(struct cluster *cluster) {
     shape_tiers(cluster);
     cluster->policy.stage = STAGE_AUTO;
@@ -207,7 +208,7 @@ static void shape_half_told(struct cluster *cluster) {
     cluster->schedule.left = (unsigned)cluster_between(cluster, 0, 3 * cluster->drawn.initial_transient);
 }
 
-/* Nobody has failed: nobody may be found to have. */
+/* No node has failed, so none may be given up. */
 static void see_half_told(struct cluster *cluster, struct cluster_node *node, actor_id from,
                           const struct message *message) {
     (void)from;
@@ -218,7 +219,7 @@ static void see_half_told(struct cluster *cluster, struct cluster_node *node, ac
     }
 }
 
-/* ---- A node that comes and goes ---- */
+/* ---- A node pauses and rejoins again and again ---- */
 
 static void shape_flaps(struct cluster *cluster) {
     shape_tiers(cluster);
@@ -226,8 +227,8 @@ static void shape_flaps(struct cluster *cluster) {
     cluster->schedule.mark = cluster_between(cluster, 0, cluster->drawn.initial_transient - 1);
 }
 
-/* Its machine is stopped for longer than the timeout when training goes on, then each time that a new incarnation is
- * taken in or gets a plan. */
+/* Pauses the machine for about the timeout or longer once training goes on, then when each new incarnation is welcomed
+ * or gets a plan. */
 static void see_flaps(struct cluster *cluster, struct cluster_node *node, actor_id from,
                       const struct message *message) {
     unsigned machine = CLUSTER_FIRST_NODE + cluster->drawn.initial_reliable + (unsigned)cluster->schedule.mark;
@@ -248,7 +249,7 @@ static void see_flaps(struct cluster *cluster, struct cluster_node *node, actor_
     cluster_not_calm(cluster, until_us);
 }
 
-/* ---- All transient nodes go at once while about half of a clock's flushes have arrived ---- */
+/* ---- All transient nodes are lost when about half of a clock's flushes have arrived ---- */
 
 static void shape_half_flushed(struct cluster *cluster) {
     shape_tiers(cluster);
@@ -282,7 +283,7 @@ static void see_save(struct cluster *cluster, struct cluster_node *node, actor_i
     }
 }
 
-/* ---- A reliable node leaves in good order ---- */
+/* ---- A reliable node leaves in order ---- */
 
 static void shape_reliable(struct cluster *cluster) {
     cluster->drawn.initial_reliable = (unsigned)cluster_between(cluster, 2, 4);
@@ -298,7 +299,7 @@ static void see_reliable(struct cluster *cluster, struct cluster_node *node, act
     }
 }
 
-/* ---- A worker and a server no longer reach each other, the controller reaches both ---- */
+/* ---- A worker and a server lose their connection; the controller reaches both ---- */
 
 static void shape_cut(struct cluster *cluster) {
     shape_tiers(cluster);
@@ -324,7 +325,7 @@ static void see_cut(struct cluster *cluster, struct cluster_node *node, actor_id
     cluster->result->counts.triggered = 1;
 }
 
-/* ---- A reliable node comes, when all had died, while nodes without one are getting ready ---- */
+/* ---- All reliable nodes have died, and one joins while transient nodes prepare to go on without it ---- */
 
 static void shape_reliable_again(struct cluster *cluster) {
     shape_tiers(cluster);
@@ -360,9 +361,9 @@ static void see_reliable_again(struct cluster *cluster, struct cluster_node *nod
     }
 }
 
-/* ---- All other transient nodes die when one has worked, in clocks not yet committed, on shards of another ---- */
+/* ---- A node works on another's shards in uncommitted clocks; then all other transient nodes die ---- */
 
-/* Commits are rare and come late, clocks are short, and the one that dies first need not serve. */
+/* Commits are rare and late and clocks short. The first node to die need not serve. */
 static void shape_taken_over(struct cluster *cluster) {
     shape_tiers(cluster);
     cluster->drawn.initial_transient = (unsigned)cluster_between(cluster, 4, 8);
@@ -405,7 +406,7 @@ static void see_taken_over(struct cluster *cluster, struct cluster_node *node, a
     strike(cluster, victims, kept);
 }
 
-/* ---- Machines are announced, join one by one, some never; others are evicted or die meanwhile ---- */
+/* ---- Announced machines join one by one, some never; others are evicted or die meanwhile ---- */
 
 static void announce_at(struct cluster *cluster, uint64_t clock) {
     join_at(cluster, clock, (unsigned)cluster_between(cluster, 1, 5));
@@ -433,7 +434,7 @@ static void see_expected(struct cluster *cluster, struct cluster_node *node, act
     }
 }
 
-/* ---- Nodes that join have read other data than those that train; the controller may die when it hears of it ---- */
+/* ---- Nodes with other input join; the controller may die when it hears of that ---- */
 
 static void shape_other_input(struct cluster *cluster) {
     shape_tiers(cluster);
@@ -459,7 +460,7 @@ static void see_other_input(struct cluster *cluster, struct cluster_node *node, 
     }
 }
 
-/* ---- One of the job's first nodes has read other data ---- */
+/* ---- One of the job's first nodes has other input ---- */
 
 static void shape_other_input_first(struct cluster *cluster) {
     shape_tiers(cluster);
@@ -467,7 +468,7 @@ static void shape_other_input_first(struct cluster *cluster) {
     cluster->schedule.left = (unsigned)cluster_between(cluster, 0, 2);
 }
 
-/* ---- The app crashes on an item, and the controller dies about when it hears of it ---- */
+/* ---- The app crashes on an item; the controller dies about when it hears of that ---- */
 
 static void shape_crash(struct cluster *cluster) {
     shape_tiers(cluster);
@@ -477,8 +478,8 @@ static void shape_crash(struct cluster *cluster) {
     cluster->crash.clock = cluster_between(cluster, 1, 4);
     cluster->crash.shard = (unsigned)cluster_between(cluster, 0, cluster->policy.shards - 1);
     cluster->schedule.left = (unsigned)cluster_between(cluster, 0, 1);
-    cluster->schedule.mark =
-        cluster_between(cluster, 0, 4); /* 0: before it hears, 1: in a write to its store, 2: later */
+    /* 0: before it hears, 1: in a write to its store, 2 or more: later */
+    cluster->schedule.mark = cluster_between(cluster, 0, 4);
 }
 
 static void kill_controller(void *context) {
@@ -514,7 +515,7 @@ static void see_crash(struct cluster *cluster, struct cluster_node *node, actor_
     }
 }
 
-/* ---- A node was alone; those that come die once a plan names them, or in the first clock that they work on ---- */
+/* ---- A single node gets company; the new nodes die once a plan names them or they begin a clock ---- */
 
 static void shape_company(struct cluster *cluster) {
     static const enum stage stages[] = {STAGE_AUTO, STAGE_1, STAGE_2, STAGE_3};
@@ -525,7 +526,7 @@ static void shape_company(struct cluster *cluster) {
     cluster->drawn.compute_us = UINT64_C(4000) << (cluster_draw(cluster) % 6);
     cluster->terms.iterations = cluster->terms.iterations > 8 ? cluster->terms.iterations : 8;
     join_at(cluster, cluster_between(cluster, 1, 4), come);
-    cluster->schedule.mark = cluster_between(cluster, 0, 2); /* 0: a plan names them, else: they work */
+    cluster->schedule.mark = cluster_between(cluster, 0, 2); /* 0: when a plan names them, else: when they work */
     if (cluster->schedule.mark > 0) {
         cluster->schedule.left = (unsigned)cluster_between(cluster, 0, cluster->policy.partitions * (come + 1));
     }
@@ -544,7 +545,7 @@ static void see_company(struct cluster *cluster, struct cluster_node *node, acto
     }
 }
 
-/* ---- All of them ---- */
+/* ---- The table of schedules ---- */
 
 static const struct schedule_of schedules[] = {
     {"two-actives-die-in-stage-change", shape_stage_change, see_stage_change},

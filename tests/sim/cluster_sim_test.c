@@ -1,13 +1,16 @@
-/* Runs simulated clusters, one a seed, and checks the design's invariants in each (cluster.h). Without arguments, what
- * ctest runs: every mistake must be found, a seed must replay to the same trace, then some seeds that have once failed,
- * all campaigns and all schedules.
+/* Runs simulated clusters, one for each seed, and checks the design's invariants in each (cluster.h). Without
+ * arguments, as under ctest: every mistake must be found, a seed must replay to the same trace, then come seeds that
+ * once failed, all campaigns and all schedules.
  *
- *   cluster_sim_test [--app NAME] [--seeds N] [--first-seed S] [--campaign NAME | --schedule NAME]  that many seeds
- *   cluster_sim_test --seed S [--app NAME] [--campaign NAME | --schedule NAME] [--mistake NAME]     one, every event
- *   cluster_sim_test --mistake NAME                                                                 is it found?
- *   cluster_sim_test --digests N [--app NAME]   of N seeds of each campaign and schedule: a line for each seed's whole
- *                                               trace. A change that only moves code leaves every line as it was
- */
+ * cluster_sim_test [--app NAME] [--seeds N] [--first-seed S] [--campaign NAME | --schedule NAME] runs N seeds.
+ *
+ * cluster_sim_test --seed S [--app NAME] [--campaign NAME | --schedule NAME] [--mistake NAME] runs one seed and prints
+ * every event.
+ *
+ * cluster_sim_test --mistake NAME checks that the mistake is found.
+ *
+ * cluster_sim_test --digests N [--app NAME] prints a hash of each trace, for N seeds of each campaign and schedule. A
+ * change that only moves code leaves every line the same. */
 #include "agileml/base/clock.h"
 #include "agileml/base/sanitizers.h"
 #include "tests/sim/cluster.h"
@@ -19,20 +22,20 @@
 
 enum {
     SANITIZED = WITH_ASAN || WITH_TSAN,
-    DEFAULT_SEEDS = SANITIZED ? 30 : 300, /* of the elastic campaign; sanitized programs are several times slower */
-    TRANSIENT_PART = 2,                   /* of these, one in so many in stage transient, */
-    CACHES_PART = 2,                      /* the same with losses of all but one or two nodes, */
-    TRACES_PART = 10,                     /* or after recorded traces, */
-    FAULTS_PART = 2,                      /* of these, one in so many of another campaign ... */
+    DEFAULT_SEEDS = SANITIZED ? 30 : 300, /* of the elastic campaign; sanitizers are several times slower */
+    TRANSIENT_PART = 2,                   /* divides the number of seeds, for stage transient */
+    CACHES_PART = 2,                      /* the same, with losses of all but one or two nodes */
+    TRACES_PART = 10,                     /* the same, with recorded traces */
+    FAULTS_PART = 2,                      /* divides the number of seeds, for each other campaign */
     MISSING_PART = 15,
     MAD_PART = 5,
     UNEVEN_PART = 10,
-    SCHEDULE_PART = 15,     /* ... or of each schedule, with either app */
-    LDA_PART = 5,           /* of each campaign's, with lda as the app */
-    MOMENT_SEEDS_MAX = 200, /* a schedule's moment must come within so many seeds more */
-    AVERAGES_SEEDS = 60,    /* of the elastic campaign, in which nodes must average with others */
-    MISTAKE_SEEDS_MAX = 60, /* a mistake must be found within so many seeds in which it was made ... */
-    MISTAKE_TRIES = 1000    /* ... of so many tried */
+    SCHEDULE_PART = 15,     /* divides DEFAULT_SEEDS, for each schedule and app */
+    LDA_PART = 5,           /* divides DEFAULT_SEEDS, for lda */
+    MOMENT_SEEDS_MAX = 200, /* a schedule's moment must come within this many more seeds */
+    AVERAGES_SEEDS = 60,    /* seeds of the elastic campaign; nodes must average with others in them */
+    MISTAKE_SEEDS_MAX = 60, /* a mistake must be found within this many seeds that made it */
+    MISTAKE_TRIES = 1000    /* seeds tried at most for a mistake */
 };
 
 static void counts_add(struct cluster_counts *sum, const struct cluster_counts *one) {
@@ -74,7 +77,7 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
 static const char transient_name[] = "transient"; /* the elastic campaign in stage transient */
 static const char traces_name[] = "traces";       /* the same, with recorded traces of spot machines */
 
-static const char caches_name[] = "caches"; /* the same, and both copies of partitions are lost */
+static const char caches_name[] = "caches"; /* the same, with losses of both copies of partitions */
 
 static const char *run_name(const struct cluster_options *options) {
     return options->caches                      ? caches_name
@@ -131,7 +134,7 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
     fflush(stdout);
 }
 
-/* `options` but for the seed. */
+/* Runs `seeds` seeds. options.seed is ignored. */
 static bool run_seeds(struct cluster_options options, uint64_t first_seed, uint64_t seeds) {
     struct cluster_counts counts = {0};
     struct sim_statistics statistics = {0};
@@ -174,8 +177,8 @@ struct expected_find {
     enum campaign campaign;
     enum cluster_app app;
     const char *invariant; /* NULL: any */
-    uint64_t first_seed;   /* the search begins behind it: not long before a seed that finds the mistake */
-    bool caches;           /* the mistake is about lost partitions that come from caches: cluster_options.caches */
+    uint64_t first_seed;   /* the search begins after this seed, shortly before a seed that finds the mistake */
+    bool caches;           /* cluster_options.caches: lost partitions are restored from caches */
 };
 
 static const struct expected_find finds[MISTAKES] = {
@@ -236,7 +239,7 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_CACHES_IGNORED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I5", 0, true},
 };
 
-/* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */
+/* Each mistake must be found, by the invariant that it breaks: a check that can't fail is worth nothing. */
 static bool run_mistake(enum mistake mistake) {
     unsigned made = 0;
     bool found = false;
@@ -287,7 +290,7 @@ static bool run_twice(void) {
     return true;
 }
 
-/* Campaign uneven is for the adder: lda refuses its clocks and staleness, and has documents of unequal work. */
+/* Campaign uneven needs the adder: lda refuses its clocks and staleness, and lda's documents are of unequal work. */
 static bool has_campaign(enum cluster_app app, enum campaign campaign) {
     return app != APP_LDA || campaign != CAMPAIGN_UNEVEN;
 }
@@ -302,13 +305,13 @@ static bool run_traces(struct cluster_options options, const struct cluster_trac
     return run_seeds(options, 1, seeds);
 }
 
-/* All campaigns and schedules with one app, `seeds` of the elastic campaign. */
+/* Runs all campaigns and schedules with one app; the elastic campaign with `seeds` seeds. */
 static bool run_app(enum cluster_app app, const struct cluster_traces *traces, uint64_t seeds) {
     struct cluster_options options = {.campaign = CAMPAIGN_ELASTIC, .app = app, .schedule = SCHEDULE_NONE};
     bool passed = run_seeds(options, 1, seeds);
     options.transient = true;
     passed = run_seeds(options, 1, seeds / TRANSIENT_PART) && passed;
-    options.caches = app == APP_ADDER; /* lda's tables are not all whole */
+    options.caches = app == APP_ADDER; /* some of lda's tables are not replicated */
     passed = (!options.caches || run_seeds(options, 1, seeds / CACHES_PART)) && passed;
     options.transient = options.caches = false;
     passed = run_traces(options, traces, seeds / TRACES_PART) && passed;
@@ -328,21 +331,23 @@ static bool run_app(enum cluster_app app, const struct cluster_traces *traces, u
     return passed;
 }
 
-/* Seeds that have failed once. What they had found are cases of unit tests, too, as a change may give a seed another
- * course. */
+/* Runs seeds that once failed. Unit tests have the same cases, as a change may give a seed another course. */
 static bool run_kept(void) {
     static const struct {
         uint64_t seed;
         enum campaign campaign;
-        bool transient;
-    } kept[] = {{40222, CAMPAIGN_ELASTIC, true},
-                {70145, CAMPAIGN_ELASTIC, true},
-                {706159, CAMPAIGN_ELASTIC, false},
-                {40962, CAMPAIGN_MAD, false}};
+        bool transient, caches;
+    } kept[] = {{40222, CAMPAIGN_ELASTIC, true, false},   {820724, CAMPAIGN_ELASTIC, true, false},
+                {70145, CAMPAIGN_ELASTIC, true, false},   {830900, CAMPAIGN_ELASTIC, true, true},
+                {706159, CAMPAIGN_ELASTIC, false, false}, {300577, CAMPAIGN_ELASTIC, false, false},
+                {501869, CAMPAIGN_ELASTIC, false, false}, {980427, CAMPAIGN_ELASTIC, true, false},
+                {40962, CAMPAIGN_MAD, false, false}};
     bool passed = true;
     for (unsigned k = 0; k < sizeof kept / sizeof *kept; k++) {
-        const struct cluster_options options = {
-            .campaign = kept[k].campaign, .transient = kept[k].transient, .schedule = SCHEDULE_NONE};
+        const struct cluster_options options = {.campaign = kept[k].campaign,
+                                                .transient = kept[k].transient,
+                                                .caches = kept[k].caches,
+                                                .schedule = SCHEDULE_NONE};
         passed = run_seeds(options, kept[k].seed, 1) && passed;
     }
     return passed;
@@ -379,7 +384,7 @@ static bool print_all_digests(enum cluster_app app, uint64_t seeds) {
 }
 
 static bool run_all(const struct cluster_traces *traces) {
-    bool passed = SANITIZED || (run_mistakes() && run_twice()); /* sanitizers would see nothing new in these */
+    bool passed = SANITIZED || (run_mistakes() && run_twice()); /* sanitizers would find nothing new here */
     passed = run_kept() && passed;
     passed = run_app(APP_ADDER, traces, DEFAULT_SEEDS) && passed;
     return run_app(APP_LDA, traces, DEFAULT_SEEDS / LDA_PART) && passed;
@@ -393,7 +398,7 @@ static int usage(void) {
     return 2;
 }
 
-/* The number of `name` among `count` names, or -1. */
+/* Returns the number of `name` among `count` names, or -1. */
 static int named(const char *name, unsigned count, const char *(*name_of)(unsigned number)) {
     for (unsigned n = 0; n < count; n++) {
         if (strcmp(name_of(n), name) == 0) {
@@ -485,9 +490,9 @@ static int run(int argc, char **argv, const struct cluster_traces *traces) {
     return (argc > 1 ? run_seeds(options, first_seed, seeds) : run_all(traces)) ? 0 : 1;
 }
 
-/* Runs in a new folder, for the clusters' checkpoints (cluster_disk.c). */
+/* Runs in a new folder, which holds the clusters' checkpoints (cluster_disk.c). */
 int main(int argc, char **argv) {
-    char folder[] = "/dev/shm/cluster_sim_XXXXXX"; /* nothing that is written here is to last */
+    char folder[] = "/dev/shm/cluster_sim_XXXXXX"; /* nothing written here needs to last */
     char elsewhere[] = "/tmp/cluster_sim_XXXXXX";
     const char *source = getenv("PROTEUS_SOURCE");
     char data[PATH_MAX];

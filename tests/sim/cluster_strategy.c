@@ -50,7 +50,7 @@ unsigned cluster_strategy_parts(struct cluster_node *node, uint64_t clock) {
         cluster_mistake_due(cluster, MISTAKE_STRATEGY_KEPT)) {
         parts = before;
     }
-    bool counts = node->node.client.epoch == cluster->seen.plan.epoch; /* else what it does is void */
+    bool counts = node->node.client.epoch == cluster->seen.plan.epoch; /* else its work is void */
     if (counts && !app_set_parts(&cluster->app, clock, parts) && !cluster->run.forged) {
         cluster_violation(cluster, "S5", "%s works on %u parts in clock %llu by %s, another one on others",
                           node->node.name, parts, (unsigned long long)clock, strategy_name(strategy));
@@ -74,7 +74,7 @@ void cluster_strategy_offered(struct cluster_node *node) {
     }
 }
 
-/* Has the node take an earlier clock's offer for one of the present clock. */
+/* Makes the node take an offer of an earlier clock for one of the present clock. */
 static void mistake_late(struct cluster_node *node, struct message *message) {
     struct cluster *cluster = node->cluster;
     const struct node_work *work = &node->node.work;
@@ -104,7 +104,7 @@ void cluster_strategy_receive(struct cluster_node *node, actor_id from, struct m
     const struct cluster_node *asker = said.kind == GOSSIP_OFFER ? cluster_node_of(cluster, said.passed.sender) : node;
     const struct node_offer *offer = &asker->work.offers[said.claim % CLUSTER_OFFERS_SEEN];
     if (offer->claim > said.claim) {
-        return; /* the offer is so old that a newer one has its place in `offers`: the node slept */
+        return; /* a newer offer has this place in `offers`: the node was paused */
     }
     if (offer->claim != said.claim || offer->clock != node->node.work.clock ||
         offer->epoch != node->node.client.epoch) {
@@ -121,7 +121,7 @@ void cluster_strategy_restore(struct cluster *cluster, uint64_t clock) {
     cluster->seen.replica_clocks = kept < cluster->seen.replica_clocks ? kept : cluster->seen.replica_clocks;
 }
 
-/* The replica's rows at the clock; room for them is made. */
+/* Returns the averaged rows seen at the clock; allocates them if needed. */
 static struct seen_replica *replica_at(struct cluster *cluster, uint64_t clock) {
     struct cluster_seen *seen = &cluster->seen;
     uint64_t at = clock - cluster->drawn.first_clock;

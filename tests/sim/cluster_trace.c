@@ -1,6 +1,5 @@
-/* Recorded traces of spot machines, replayed in stage transient: how many machines there were when. What a trace loses
- * at once the job loses at once. Each group of a job's machines follows some changes of a trace, and the job's clocks
- * stand for the trace's time. See cluster_private.h. */
+/* Replays recorded numbers of spot machines in stage transient. Machines that a trace loses at once, the job loses at
+ * once. Each group of machines follows a part of a trace, with the job's clocks as its time. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
 #include "agileml/base/memory.h"
@@ -12,13 +11,13 @@
 
 enum {
     TRACE_BYTES_MAX = 1 << 20,
-    TRACE_PEAK_MIN = 4,   /* traces of fewer machines show nothing of losses at once */
-    TRACE_GROUPS_MAX = 4, /* of a run: at least 2 */
-    TRACE_MACHINES = 5,   /* a group has about so many at most */
-    TRACE_CHANGES = 8,    /* of a group */
-    TRACE_DEPTH_MAX = 6,  /* folders within folders */
-    TRACE_TOGETHER_S = 1, /* changes within so many seconds are one */
-    TRACE_SALT = 0x7124CE /* these choices draw nothing that other faults would draw */
+    TRACE_PEAK_MIN = 4,   /* traces with fewer machines show no losses at once */
+    TRACE_GROUPS_MAX = 4, /* groups of a run, at least 2 */
+    TRACE_MACHINES = 5,   /* usual upper limit of a group's machines */
+    TRACE_CHANGES = 8,    /* changes of a group */
+    TRACE_DEPTH_MAX = 6,  /* nested folders */
+    TRACE_TOGETHER_S = 1, /* changes within so many seconds count as one */
+    TRACE_SALT = 0x7124CE /* the salt of choices that use no random number of other faults */
 };
 
 struct point {
@@ -39,7 +38,7 @@ struct cluster_traces {
 
 /* ---- Reading ---- */
 
-/* A point at which nothing changes is left out. */
+/* Adds a point to the trace, unless the number of machines stays the same. */
 static void add_point(struct trace *trace, double seconds, int machines) {
     struct point *last = trace->count > 0 ? &trace->points[trace->count - 1] : NULL;
     trace->peak = machines > trace->peak ? machines : trace->peak;
@@ -54,7 +53,7 @@ static void add_point(struct trace *trace, double seconds, int machines) {
     trace->points[trace->count++] = (struct point){seconds, machines};
 }
 
-/* {"metadata": {"gap_seconds": 300}, "data": [0, 3, ...]} */
+/* Reads a trace like {"metadata": {"gap_seconds": 300}, "data": [0, 3, ...]}. */
 static void read_counts(struct trace *trace, const char *text) {
     const char *gap = strstr(text, "\"gap_seconds\":");
     const char *at = strstr(text, "\"data\":");
@@ -71,7 +70,7 @@ static void read_counts(struct trace *trace, const char *text) {
     }
 }
 
-/* Lines: "ms,add|remove,node"; "date, time, machines", one a minute; "seconds,machines". */
+/* Reads a trace of lines: "ms,add|remove,node"; "date, time, machines", one a minute; or "seconds,machines". */
 static void read_lines(struct trace *trace, char *text) {
     char *rest = NULL;
     int there = 0;
@@ -118,7 +117,7 @@ static int no_dots(const struct dirent *entry) {
     return entry->d_name[0] != '.';
 }
 
-/* In the order of names, so that a seed means the same everywhere. */
+/* Reads files in the order of their names, so that a seed means the same everywhere. */
 static void read_folder(struct cluster_traces *traces, const char *path, int depth) {
     struct dirent **entries;
     int count = depth < TRACE_DEPTH_MAX ? scandir(path, &entries, no_dots, alphasort) : -1;
@@ -165,17 +164,13 @@ void cluster_traces_close(struct cluster_traces *traces) {
     free(traces);
 }
 
-size_t cluster_traces_count(const struct cluster_traces *traces) {
-    return traces->count;
-}
-
 /* ---- A run ---- */
 
-/* The part of a trace that a group of a job's machines replays: from `first` on, at a time with machines. */
+/* The part of a trace that a group replays: `count` points from `first`, where the trace has machines. */
 struct part {
     const struct trace *trace;
-    size_t first, count; /* points */
-    double scale;        /* nodes for a machine */
+    size_t first, count; /* indexes of points */
+    double scale;        /* nodes for each machine of the trace */
 };
 
 static struct part part_of(const struct cluster *cluster, unsigned group) {
@@ -195,7 +190,7 @@ static struct part part_of(const struct cluster *cluster, unsigned group) {
     return part;
 }
 
-/* At least one node where there is a machine. */
+/* Returns the number of nodes at a point: at least one if there is a machine. */
 static unsigned nodes_at(const struct part *part, size_t point) {
     int machines = part->trace->points[part->first + point].machines;
     double nodes = part->scale * machines + 0.5;
@@ -229,7 +224,7 @@ void cluster_trace_initial(struct cluster *cluster, unsigned number) {
     cluster->groups.joins = 0;
 }
 
-/* The clocks of a job stand for the time from a part's first change to a moment after its last one. */
+/* Draws a group's joins and losses. The job's clocks cover the part from its first change to shortly after its last. */
 static void draw_group(struct cluster *cluster, unsigned group) {
     struct part part = part_of(cluster, group);
     uint64_t clocks = cluster->terms.iterations * cluster->terms.clocks_per_iteration;

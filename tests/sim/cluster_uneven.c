@@ -1,7 +1,7 @@
-/* Nodes that are not equally fast, and what `--balance shares` makes of them. In CAMPAIGN_UNEVEN speeds are steady and
- * nothing fails: invariants I10 (shares change rarely) and I12 (nobody waits long) hold. In all other campaigns some
- * nodes become slow for a while, and shares change in half of the runs. See cluster_private.h. */
-#include "agileml/control/balance.h"
+/* Nodes of different speeds, and what `--balance shares` does about them. In CAMPAIGN_UNEVEN speeds are steady and
+ * nothing fails: invariants I10 (shares change rarely) and I12 (no node waits long) hold. In other campaigns some nodes
+ * become slow for a while, and shares change at random in half of the runs. See cluster_private.h. */
+#include "agileml/control/decide/balance.h"
 #include "tests/sim/cluster_private.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 enum {
     SECOND_US = 1000 * 1000,
-    SALT = 0x51035, /* these choices draw nothing that other faults would draw */
+    SALT = 0x51035, /* the salt of choices that use no random number of other faults */
     SALT_SERVER = 0x5E12E,
     SERVE_US_LEAST = 40 * 1000,
     ITERATIONS = 240,
@@ -21,9 +21,9 @@ enum {
 #define JITTER_UNEVEN 0.02
 #define WINDOW_LONG   10.0 /* seconds */
 #define LONGER_MOST   1.1
-#define LONGER_CHANCE 1.04 /* jitter, messages, evaluations */
+#define LONGER_CHANCE 1.04 /* allowance for jitter, messages and evaluations */
 
-/* A number that depends on the seed and on `number` only. */
+/* Returns a number that depends on the seed and on `number` alone. */
 static uint64_t salted(const struct cluster *cluster, uint64_t number) {
     return hash_mix(hash_mix(cluster->options.seed ^ SALT) + number);
 }
@@ -51,13 +51,13 @@ void cluster_uneven_shape(struct cluster *cluster) {
     cluster->uneven.replaces = !cluster->uneven.alike && !cluster->uneven.joins && cluster_one_in(cluster, 2);
     cluster->uneven.slow_server = salted(cluster, SALT_SERVER) % 3 == 0;
     cluster->terms.iterations = ITERATIONS;
-    cluster->terms.clocks_per_iteration = 1; /* an iteration's line is a clock's */
+    cluster->terms.clocks_per_iteration = 1; /* each clock has an iteration line */
     cluster->terms.tolerance = cluster->terms.seconds = 0;
     cluster->terms.staleness = (uint32_t)cluster_between(cluster, 0, 1);
     drawn->initial_reliable = (unsigned)cluster_between(cluster, 1, 2);
     drawn->initial_transient = (unsigned)cluster_between(cluster, 1, NODES_MOST - 2);
     drawn->checkpoint_every = 0;
-    drawn->compute_us = 1000; /* the time of an evaluation goes by it */
+    drawn->compute_us = 1000; /* evaluations take a time in proportion */
     cluster->policy.stage = stages[cluster_draw(cluster) % 3];
     cluster->policy.partitions = (uint32_t)cluster_between(cluster, 1, 8);
     cluster->policy.shards = SHARDS_EACH * (drawn->initial_reliable + drawn->initial_transient);
@@ -72,7 +72,7 @@ void cluster_uneven_options(const struct cluster *cluster, struct controller_opt
     if (is_uneven(cluster)) {
         options->window_short = 0.5;
         options->window_long = WINDOW_LONG;
-    } else { /* as often as can be */
+    } else { /* as often as possible */
         options->window_short = 0.02;
         options->window_long = 4;
     }
@@ -86,7 +86,7 @@ void cluster_uneven_node(struct cluster_node *node) {
         node->input.lazy = false;
         node->speed.item_us = 500 * (node->cluster->uneven.alike ? 1 : 1 + 3 * part_of_one(random));
         bool slow = node->cluster->uneven.replaces && node->number < node->cluster->drawn.initial_reliable + 2;
-        slow = slow && node->cluster->drawn.initial_transient > 2; /* two of them are slow, where there are more */
+        slow = slow && node->cluster->drawn.initial_transient > 2; /* two nodes are slow, if there are more */
         node->speed.item_us *= slow && node->tier == TIER_TRANSIENT ? 4 : 1;
         node->speed.fixed_us = node->cluster->uneven.late ? 64000 * part_of_one(hash_mix(random)) : 0;
         uint64_t server = salted(node->cluster, SALT_SERVER + 1);
@@ -126,7 +126,7 @@ static void note_weights(struct cluster *cluster) {
     }
 }
 
-/* Where the controller may change shares, it does so now and then, whatever the speeds are. */
+/* Where the controller may change shares, changes them at random now and then. */
 void cluster_uneven_stepped(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
     note_weights(cluster);
@@ -144,7 +144,7 @@ void cluster_uneven_stepped(struct cluster *cluster) {
         controller->members[m].node.serve_weight = (uint32_t)((random >> 16) % 3 == 0 ? 1 << (random >> 20) % 8 : 0);
     }
     note_weights(cluster);
-    controller->change.due = true; /* for the next step */
+    controller->change.due = true; /* the controller's next step makes the plan */
 }
 
 /* ---- How long a clock takes ---- */
@@ -168,7 +168,7 @@ uint64_t cluster_uneven_serve_us(const struct cluster_node *node) {
     return slow ? node->speed.serve_us : 0;
 }
 
-/* The delay of a server that can't be helped: there is no other one that could have its partitions. */
+/* Returns the delay of a slow server that can't be avoided: no other server could take its partitions. */
 static double server_us(const struct cluster *cluster) {
     const struct plan_view *plan = &cluster->seen.plan;
     double longest = 0;
@@ -184,7 +184,7 @@ static double server_us(const struct cluster *cluster) {
     return another ? 0 : longest;
 }
 
-/* The items that all nodes do in a clock of this length. */
+/* Returns how many items all nodes can do in a clock of this length. */
 static double items_within(const struct cluster *cluster, double clock_us) {
     double items = 0;
     for (unsigned n = 0; n < cluster->node_count; n++) {
@@ -196,7 +196,7 @@ static double items_within(const struct cluster *cluster, double clock_us) {
     return items;
 }
 
-/* What a clock takes if nobody waits for anybody. */
+/* Returns the duration of a clock in which no node waits. */
 static double ideal_us(const struct cluster *cluster) {
     double low = 0;
     double high = 1e9;
@@ -209,8 +209,8 @@ static double ideal_us(const struct cluster *cluster) {
 
 /* ---- What is checked ---- */
 
-/* Whether a node has joined, and besides nodes have fixed times of their own or a server is slow: what is done about
- * the one is known a window after what is done about the other. */
+/* Whether balancing has two causes: a node has joined, and nodes have fixed times or a server is slow. The second
+ * measure follows a window after the first. */
 static bool changes_twice(const struct cluster *cluster) {
     return cluster->uneven.joined > 0 && (cluster->uneven.late || cluster->uneven.slow_server);
 }
@@ -228,20 +228,21 @@ void cluster_uneven_iteration(struct cluster *cluster, uint64_t iteration, doubl
     uneven->last_seconds = seconds;
 }
 
-/* I10. */
+/* I10: shares change rarely. */
 void cluster_uneven_balance(struct cluster *cluster, const char *text) {
     cluster->result->counts.balances++;
     unsigned most = cluster->uneven.alike && !cluster->uneven.joins
                         ? 0
                         : CHANGES_MOST + cluster->uneven.joined + cluster->uneven.late;
-    most += cluster->uneven.slow_server ? 2 : 0; /* that one, and shares again */
+    most += cluster->uneven.slow_server ? 2 : 0; /* once to relieve the server, and once more for shares */
     if (is_uneven(cluster) && ++cluster->uneven.changes > most) {
         cluster_violation(cluster, "I10", "shares change for the %u. time under steady speeds: %s",
                           cluster->uneven.changes, text);
     }
 }
 
-/* I11: one at a time, no reliable node, and another transient node is there. The operator starts one in its place. */
+/* I11: replaces one node at a time, which is transient, and only if there is another transient node. The operator
+ * starts the replacement. */
 void cluster_uneven_replace(struct cluster *cluster, const char *name, const char *text) {
     struct cluster_node *replaced = NULL;
     unsigned others = 0;
@@ -271,7 +272,7 @@ void cluster_uneven_join(struct cluster *cluster) {
     }
 }
 
-/* I12. */
+/* I12: no node waits long. */
 void cluster_uneven_end(struct cluster *cluster) {
     if (!is_uneven(cluster)) {
         return;
@@ -281,14 +282,14 @@ void cluster_uneven_end(struct cluster *cluster) {
                       (double)(ITERATIONS - cluster->uneven.settled);
     double ideal = ideal_us(cluster) + server_us(cluster);
     double window_us = fmin(fmax(WINDOW_LONG * 1e6, BALANCE_CLOCKS * ideal), late_us);
-    double unpaid = (BALANCE_COST * 1e6 + ideal) / window_us; /* a gain that is not worth a change of plan */
+    double unpaid = (BALANCE_COST * 1e6 + ideal) / window_us; /* a gain too small to be worth a change of plan */
     if (!(clock_us <= fmax(LONGER_MOST, LONGER_CHANCE + unpaid) * ideal)) {
         cluster_violation(cluster, "I12", "a clock takes %.0f us, and would take %.0f us if nobody waited", clock_us,
                           ideal);
     }
 }
 
-/* With a plan each node has got its weight: a controller that starts again knows it, or a newer one. */
+/* Records the nodes' weights in the new plan. A restarted controller must have these or newer weights. */
 void cluster_uneven_planned(struct cluster *cluster) {
     const struct controller *controller = &cluster->control.controller;
     cluster->uneven.version = controller->plan.version;

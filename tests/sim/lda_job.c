@@ -1,8 +1,8 @@
-/* apps/lda as the app of a simulated job (app.h): its own tables, training and end, on documents that are made up here.
- * Sampled topics depend on what a node sees, so the oracle sums up what the owners of each clock have changed; and it
- * checks that every clock's tables are what lda relies on: no count is negative, those of a word over the topics add up
- * to its tokens, those of a topic over the words to its total, and counting the topics in the documents' rows gives the
- * same. In place of workers/app.c this file has the functions that an app calls. */
+/* apps/lda as the app of a simulated job (app.h), with its own tables, training and end, on made-up documents. Sampled
+ * topics depend on what a node sees, so the oracle sums what the owners of each clock have changed. It also checks what
+ * lda relies on in every clock: no count is negative. A word's counts over the topics add up to its tokens, and a
+ * topic's counts over the words to its total. Counting the topics in the documents' rows gives the same tables. This
+ * file has the functions that an app calls, in place of workers/process/app.c. */
 #include "tests/sim/app.h"
 
 #include "apps/lda/finish.h"
@@ -20,14 +20,14 @@ enum { WORDS_MAX = 40, TOKENS_LONG_MAX = 3 * LDA_CHUNK, TEXT_MAX = 256 };
 struct document {
     unsigned shard;
     uint64_t number;
-    unsigned part; /* of an iteration, from 0 */
+    unsigned part; /* part of an iteration, from 0 */
     uint32_t words[WORDS_MAX], counts[WORDS_MAX];
     uint32_t word_count, token_count;
-    unsigned chunks[TOKENS_LONG_MAX / LDA_CHUNK]; /* rows */
+    unsigned chunks[TOKENS_LONG_MAX / LDA_CHUNK]; /* rows of the document */
     unsigned chunk_count;
 };
 
-/* What an origin has changed in a clock. */
+/* What an origin changed in a clock. */
 struct record {
     uint64_t origin, clock;
     struct app_changes changes;
@@ -39,25 +39,25 @@ struct lda_job {
     double alpha, beta;
     struct document *documents; /* by shard */
     unsigned document_count;
-    unsigned *shard_documents; /* [shard_count + 1]: a shard's first document */
+    unsigned *shard_documents; /* [shard_count + 1]: first document of each shard */
     struct record *records;
     unsigned record_count;
 };
 
-/* A node's process. */
+/* State of a node's process. */
 struct process {
     struct lda lda;
-    unsigned begun_set, begun_nodes; /* at the last call of lda_begin */
+    unsigned begun_set, begun_nodes; /* arguments of the last lda_begin */
     struct part {
         unsigned char *items;
         size_t size, count;
-    } * parts; /* of the set, by part of an iteration */
+    } * parts; /* by part of an iteration: the set's items */
     unsigned part_count;
 };
 
 struct aml_worker {
     struct app *app;
-    const struct app_work *work; /* NULL in `finish`, where there is: */
+    const struct app_work *work; /* NULL in `finish`, which has `state` instead */
     const uint64_t *state;
     uint64_t clock;
     double tokens;
@@ -72,7 +72,7 @@ static void lda_violation(const struct app *app, const char *format, ...) {
     app->violation(app->context, "LDA", text);
 }
 
-/* ---- What the app calls (agileml.h) ---- */
+/* ---- The functions that lda calls (agileml.h) ---- */
 
 int aml_error(aml_worker *worker, int code, const char *format, ...) {
     char text[TEXT_MAX];
@@ -150,7 +150,7 @@ void aml_check_row(struct aml_row_checks *checks, uint64_t call, uint32_t slot, 
     abort();
 }
 
-/* Only clocks are worked on here, nothing is evaluated. */
+/* Returns no items: simulated clocks train, but evaluate nothing. */
 const void *aml_items(const aml_worker *worker, size_t *count) {
     (void)worker;
     *count = 0;
@@ -173,7 +173,8 @@ void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weigh
     }
 }
 
-/* Rows that no item names take a trip to their server, which nobody can wait for here: alpha is not adapted. */
+/* Fails: a row that no item names would come from its server, which nothing here can wait for. So alpha is not
+ * adapted. */
 int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values) {
     (void)values;
     return aml_error(worker, AML_EFAIL, "row %" PRIu64 " of table %u is read", key, table);
@@ -190,7 +191,7 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
     return 0;
 }
 
-/* Documents are made up, not read. */
+/* Does nothing: documents are made up, not read. */
 int aml_emit_varied(aml_worker *worker, enum aml_item_use use, uint64_t key, const struct aml_keys *runs,
                     unsigned run_count, const void *bytes, size_t size) {
     (void)use;
@@ -239,7 +240,7 @@ static void part_append(struct part *part, const void *bytes, size_t size) {
     part->size += size;
 }
 
-/* As lda_emit names a document's rows and what it carries, with the process's slots. */
+/* Adds a document's item as lda_emit would: its rows, by the process's slots, and its content. */
 static void part_add(struct part *part, const struct app *app, const struct document *document, const int64_t *slots) {
     const struct aml_item item = {.row_count = document->word_count + document->chunk_count,
                                   .size =
@@ -295,7 +296,7 @@ static void lda_job_process_close(void *context) {
     free(process);
 }
 
-/* What the rows in use are, to find what a clock has changed. */
+/* Copies the rows in use, to find what a clock changes. */
 static uint64_t *rows_copy(const struct app *app, const struct app_work *work) {
     uint64_t *copy = memory_zeroed(app->element_count, sizeof *copy);
     for (unsigned r = 0; r < app->row_count; r++) {
@@ -307,7 +308,7 @@ static uint64_t *rows_copy(const struct app *app, const struct app_work *work) {
     return copy;
 }
 
-/* Every row that changed must be touched: nothing else is flushed. */
+/* Checks that every changed row is touched: nothing else is flushed. */
 static void rows_compare(const struct app *app, const struct app_work *work, const uint64_t *before) {
     uint64_t *after = rows_copy(app, work);
     for (unsigned r = 0; r < app->row_count; r++) {
@@ -346,7 +347,7 @@ static void record_add(struct lda_job *job, const struct app *app, const struct 
     }
 }
 
-/* MISTAKE_TOPICS_FORGOTTEN: a document that has topics looks like one that has none. */
+/* MISTAKE_TOPICS_FORGOTTEN: makes documents with topics look like new ones. */
 static void forget_topics(const struct app *app, const struct app_work *work) {
     const struct lda_job *job = app->own;
     for (uint32_t s = 0; s < work->shard_count; s++) {
@@ -364,7 +365,7 @@ static void forget_topics(const struct app *app, const struct app_work *work) {
     }
 }
 
-/* All in the first half: what others do to the cache while the clock goes on would be found in what is flushed. */
+/* Does all work in the first half, so that a flush also shows harm done to the cache later in the clock. */
 static void lda_job_compute(struct app *app, const struct app_work *work, unsigned half) {
     struct lda_job *job = app->own;
     struct aml_worker worker = {.app = app, .work = work, .clock = work->clock};
@@ -392,11 +393,11 @@ static void lda_job_compute(struct app *app, const struct app_work *work, unsign
 
 /* ---- The oracle ---- */
 
-/* Counts a document's topics into words[V][K + 1], or says that its rows are wrong. */
+/* Counts a document's topics into words[V][K + 1]. Reports a violation when its rows are wrong. */
 static bool count_document(const struct app *app, const struct document *document, uint64_t clock,
                            const uint64_t *state, int64_t *words) {
     const struct lda_job *job = app->own;
-    bool visited = clock > document->part; /* the first iteration goes through the parts in order */
+    bool visited = clock > document->part; /* the first iteration visits the parts in order */
     uint32_t word = 0;
     uint32_t left = document->counts[0];
     for (uint32_t t = 0; t < document->chunk_count * LDA_CHUNK; t++) {
@@ -424,14 +425,14 @@ static bool count_document(const struct app *app, const struct document *documen
     return true;
 }
 
-/* A word's row is what was counted, no count is negative, they add up to its tokens. */
+/* Checks a word's row: it equals what was counted, no count is negative, and the counts add up to the word's tokens. */
 static bool check_word(const struct app *app, uint32_t word, uint64_t clock, const uint64_t *state,
                        const int64_t *counted, int64_t *totals) {
     const struct lda_job *job = app->own;
     const int64_t *row = (const int64_t *)state + app->rows[app->table_rows[WORDS] + word].first;
     int64_t sum = 0;
     for (uint32_t k = 0; k <= job->topics; k++) {
-        int64_t count = (int32_t)row[k]; /* as the table has it */
+        int64_t count = (int32_t)row[k]; /* the table has 32-bit counts */
         if (count < 0 || count != counted[word * (job->topics + 1) + k]) {
             lda_violation(app,
                           "at clock %" PRIu64 " word %u has %" PRId64 " tokens of topic %u of %u, %" PRId64
@@ -459,7 +460,7 @@ static double counted_tokens(const struct lda_job *job, uint64_t clock) {
     return tokens;
 }
 
-/* The simulated documents are all to train on. */
+/* All simulated documents are training documents. */
 double aml_total(const aml_worker *worker, unsigned index) {
     const struct lda_job *job = worker->app->own;
     return index == TOTAL_TOKENS ? counted_tokens(job, UINT64_MAX) : 0;
@@ -494,7 +495,7 @@ static void check_state(const struct app *app, uint64_t clock, const uint64_t *s
     free(totals);
 }
 
-/* What the owners of the clock's shards have changed, each once. */
+/* Applies what the owners of the clock's shards changed, each once. */
 static void lda_job_advance(struct app *app, uint64_t clock, uint64_t *state) {
     const struct lda_job *job = app->own;
     for (unsigned r = 0; r < job->record_count; r++) {
@@ -510,8 +511,8 @@ static void lda_job_advance(struct app *app, uint64_t clock, uint64_t *state) {
     check_state(app, clock, state);
 }
 
-/* The app's own end finds the same: at the end of an iteration or, if the job has ended in the first, of what was
- * counted by then. */
+/* The app's own end has the same result: at the end of an iteration or, if the job ends during the first one, for what
+ * was counted by then. */
 static void lda_job_finish(struct app *app, uint64_t clock, const uint64_t *state) {
     const struct lda_job *job = app->own;
     static const struct lda_vocabulary no_names;
@@ -527,7 +528,7 @@ static void lda_job_finish(struct app *app, uint64_t clock, const uint64_t *stat
     lda_finish(&worker, &finish);
 }
 
-/* ---- Putting together ---- */
+/* ---- Construction ---- */
 
 static void add_tables(struct app *app) {
     const struct lda_job *job = app->own;
@@ -567,7 +568,7 @@ static void draw_document(struct app *app, unsigned shard, uint64_t *random) {
     document->token_count =
         1 + (uint32_t)(app_random(random) % (app_random(random) % 8 == 0 ? TOKENS_LONG_MAX : LDA_CHUNK / 2));
     uint32_t counts[WORDS_MAX] = {0};
-    uint32_t words = 1 + (uint32_t)(app_random(random) % job->vocabulary); /* the first ones are in most documents */
+    uint32_t words = 1 + (uint32_t)(app_random(random) % job->vocabulary); /* the first words are in most documents */
     for (uint32_t t = 0; t < document->token_count; t++) {
         counts[app_random(random) % words]++;
     }
@@ -631,7 +632,7 @@ void lda_job_open(struct app *app, unsigned shards) {
             app_shard_names(shard, document->chunks[c]);
         }
     }
-    for (unsigned s = 0; s < shards; s++) { /* whole: in the cache of whoever works on anything */
+    for (unsigned s = 0; s < shards; s++) { /* replicated: in the cache of every node that works */
         app_shard_names(&app->shards[s], app->table_rows[TOPICS]);
     }
     app_complete(app);

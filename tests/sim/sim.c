@@ -1,6 +1,6 @@
-/* See sim.h. One heap of events; a message under way is also in the queue of its direction of the connection, where
- * breaks find it. Events that may not happen yet (a paused node, a separated network) go back into the heap
- * with their sequence number, which keeps every order. */
+/* See sim.h. One heap of events. A message under way is also in its lane's queue, where breaks find it. An event that
+ * may not happen yet (a paused node, a separated network) goes back into the heap with its sequence number, which keeps
+ * every order. */
 #include "tests/sim/sim.h"
 
 #include "agileml/base/hash.h"
@@ -16,21 +16,21 @@ enum {
     SIM_TIMER_LATE_US = 500,
     SIM_ADMISSION_US = 20 * 1000, /* between two attempts to connect */
     SIM_ADMISSION_MAX_US = 60 * 1000 * 1000,
-    SIM_FRAME_OVERHEAD = 9, /* bytes that ZeroMQ adds to a frame */
+    SIM_FRAME_OVERHEAD = 9, /* bytes that ZeroMQ adds to each frame */
     SIM_DUPLICATE_PERCENT = 20
 };
 
 /* A message under way. */
 struct flight {
     struct flight *next, *previous; /* in its lane, oldest first */
-    unsigned from, to;              /* indexes of actors */
+    unsigned from, to;              /* the actors' indexes */
     unsigned lane;
     bool queued;  /* in the lane's list */
-    bool at_link; /* it has come to the receiving node, whose link takes one message after the other */
+    bool at_link; /* it has reached the receiver's node and waits for that node's link */
     bool lost;
     uint64_t not_before_us;
-    uint64_t waited_us;    /* to be admitted */
-    struct message *local; /* within a node: as it was sent */
+    uint64_t waited_us;    /* time spent waiting for admission */
+    struct message *local; /* the message as it was sent, within a node */
     size_t head_size;
     unsigned frame_count;
     struct buffer **frames;
@@ -40,15 +40,15 @@ struct flight {
 /* One direction of a connection. */
 struct lane {
     unsigned from, to;
-    bool dialed; /* `from` connected, so it keeps messages while the connection is broken */
-    bool closed; /* forgotten by the one that had dialed */
-    bool stood;  /* the connection has come about: a message has passed */
+    bool dialed; /* `from` connected, so its messages survive a break */
+    bool closed; /* the side that dialed has forgotten the connection */
+    bool stood;  /* a message has passed, so the connection was established */
     uint64_t latency_us;
-    uint64_t last_us; /* arrival of the latest message */
+    uint64_t last_us; /* arrival time of the latest message */
     uint64_t down_until_us;
-    uint64_t deaf_until_us; /* nobody listens at the other end: what is sent is lost, whoever dialed */
+    uint64_t deaf_until_us; /* until then the other end does not listen, and all messages are lost */
     struct flight *first, *last;
-    struct flight *delivered; /* the latest, kept for duplicates */
+    struct flight *delivered; /* the latest message, kept for duplicates */
 };
 
 enum event_kind { EVENT_MESSAGE, EVENT_TIMER, EVENT_CALL, EVENT_BROKEN, EVENT_DIALED };
@@ -69,13 +69,13 @@ struct event {
         } call;
         struct {
             unsigned actor, peer;
-            uint64_t began_us; /* of EVENT_DIALED */
-        } peers;               /* of EVENT_BROKEN and EVENT_DIALED */
+            uint64_t began_us; /* for EVENT_DIALED */
+        } peers;               /* for EVENT_BROKEN and EVENT_DIALED */
     };
 };
 
 struct sim_actor_state {
-    struct io io; /* first: the actor's io is this */
+    struct io io; /* must be first: the actor's io points to it */
     struct sim *sim;
     unsigned index, node;
     actor_id id;
@@ -86,13 +86,13 @@ struct sim_actor_state {
 
 struct sim_node_state {
     uint64_t bytes_per_second;
-    uint64_t out_free_us, in_free_us; /* when its link has sent, received what it has to */
+    uint64_t out_free_us, in_free_us; /* when its link is free again to send, and to receive */
     uint64_t paused_until_us;
     bool removed;
-    bool refuses; /* removed, but its machine says so */
+    bool refuses; /* removed, but its machine still refuses connections */
     uint64_t refuses_until_us;
     unsigned char side;
-    actor_id *admitted; /* the nodes that its actors have been told of; part 0, ascending */
+    actor_id *admitted; /* node parts of the admitted actors' ids, with part 0, ascending */
     size_t admitted_count;
 };
 
@@ -106,7 +106,7 @@ struct sim {
     struct lane *lanes;
     unsigned lane_count;
     struct index_map lane_index; /* from << 32 | to -> index */
-    struct event *events;        /* a heap, the next one first */
+    struct event *events;        /* a heap with the next event first */
     size_t event_count, event_capacity;
     struct sim_statistics statistics;
 };
@@ -177,7 +177,7 @@ static void event_add(struct sim *sim, uint64_t at_us, struct event event) {
 }
 
 static void event_again(struct sim *sim, uint64_t at_us, struct event event) {
-    event.at_us = at_us; /* its sequence number stays: behind the same events, before the same */
+    event.at_us = at_us; /* keeps its sequence number: still after the same events and before the same */
     heap_push(sim, event);
 }
 
@@ -194,7 +194,7 @@ static struct flight *flight_new(const struct message *message, unsigned from, u
     flight->frame_count = message->frame_count;
     flight->frames = message->frame_count > 0 ? memory_zeroed(message->frame_count, sizeof *flight->frames) : NULL;
     for (unsigned f = 0; f < message->frame_count; f++) {
-        flight->frames[f] = message->frames[f]; /* takes the reference over */
+        flight->frames[f] = message->frames[f]; /* moves the reference */
     }
     return flight;
 }
@@ -329,7 +329,7 @@ static void sim_io_admit(struct io *io, const struct wire_node *nodes, size_t co
     qsort(node->admitted, count, sizeof *node->admitted, actor_compare);
 }
 
-/* There and back on a connection that may not be there yet. */
+/* Returns the round trip of a connection that may not be established yet. */
 static uint64_t dial_us(struct sim *sim) {
     return 2 * random_magnitude(sim, sim->config.latency_min_us, sim->config.latency_max_us);
 }
@@ -346,7 +346,7 @@ static void sim_io_dial(struct io *io, actor_id actor, const char *endpoint) {
     }
 }
 
-/* Tells the actor at one end of a connection that the connection has ended. */
+/* Reports to the actor at one end of a connection that the connection has ended. */
 static void lane_tell(struct sim *sim, const struct lane *lane) {
     const struct sim_actor_state *to = sim->actors[lane->to];
     if (to->actor.broken != NULL && !lane->closed) {
@@ -356,8 +356,8 @@ static void lane_tell(struct sim *sim, const struct lane *lane) {
     }
 }
 
-/* As in a job with a key: the controller hears everybody; a node hears the nodes that io.admit has named, and those
- * that it has connected to itself. */
+/* Whether the receiver admits the lane's sender, as in a job with a key. The controller admits everybody. A node admits
+ * the nodes named by io.admit and those that it has connected to. */
 static bool lane_is_admitted(const struct sim *sim, const struct lane *lane) {
     const struct sim_actor_state *to = sim->actors[lane->to];
     const struct sim_node_state *node = &sim->nodes[to->node];
@@ -367,9 +367,8 @@ static bool lane_is_admitted(const struct sim *sim, const struct lane *lane) {
             bsearch(&wanted, node->admitted, node->admitted_count, sizeof wanted, actor_compare) != NULL);
 }
 
-/* When a message can be received, as far as admission goes. A connection comes about when the side that makes it is
- * admitted, and messages wait for that. Once the connection stands, messages are lost from when that side is not
- * admitted any more. */
+/* Returns when the message passes admission. Messages wait until the side that connects is admitted, which establishes
+ * the connection. Later, messages are lost as soon as that side is no longer admitted. */
 static uint64_t admission_passes_us(struct sim *sim, struct flight *flight) {
     struct lane *lane = &sim->lanes[flight->lane];
     if (lane_is_admitted(sim, lane)) {
@@ -384,8 +383,7 @@ static uint64_t admission_passes_us(struct sim *sim, struct flight *flight) {
     return sim->now_us + SIM_ADMISSION_US;
 }
 
-/* Returns when a message of `bytes` that is sent now reaches the receiving node, after all that the sender's link has
- * to carry before. */
+/* Returns when `bytes` sent now reach the receiver's node, after everything that the sender's link already carries. */
 static uint64_t arrival_us(struct sim *sim, const struct lane *lane, size_t bytes) {
     struct sim_node_state *from = &sim->nodes[sim->actors[lane->from]->node];
     uint64_t start = sim->now_us > lane->down_until_us ? sim->now_us : lane->down_until_us;
@@ -548,7 +546,7 @@ static void lane_break(struct sim *sim, struct lane *lane, uint64_t down_until_u
     if (lane->delivered != NULL && random_up_to(sim, 99) < SIM_DUPLICATE_PERCENT) {
         lane_duplicate(sim, lane->delivered);
     }
-    lane->last_us = 0; /* a new connection knows nothing of the old one's order */
+    lane->last_us = 0; /* a new connection does not keep the old one's order */
     lane->down_until_us = down_until_us > lane->down_until_us ? down_until_us : lane->down_until_us;
 }
 
@@ -610,8 +608,8 @@ uint64_t sim_refuses_until(const struct sim *sim, unsigned node) {
     return sim->nodes[node].refuses_until_us;
 }
 
-/* Ends a connection whose process dies. Of what the process has sent, the oldest messages arrive and the others are
- * lost. What was sent to it reaches neither it nor the next process in its place. */
+/* Ends the connection of a process that dies. Of its messages the oldest arrive and the others are lost. Messages to it
+ * are lost, too, also for the next process in its place. */
 static void lane_end(struct sim *sim, struct lane *lane, bool to_the_dead, uint64_t deaf_until_us) {
     uint64_t count = 0;
     for (const struct flight *flight = lane->first; flight != NULL; flight = flight->next) {
@@ -733,7 +731,7 @@ static void trace_message(struct sim *sim, const struct flight *flight, const st
     fputc('\n', sim->config.trace);
 }
 
-/* Returns when a message that has reached the receiving node has passed this node's link. */
+/* Returns when a message that has reached the receiver's node has passed this node's link. */
 static uint64_t link_passes_us(struct sim *sim, struct flight *flight) {
     struct sim_node_state *to = &sim->nodes[sim->actors[flight->to]->node];
     if (flight->at_link) {
@@ -749,7 +747,7 @@ static uint64_t link_passes_us(struct sim *sim, struct flight *flight) {
 static uint64_t flight_passes_us(const struct sim *sim, const struct flight *flight) {
     uint64_t at = flight->not_before_us;
     if (nodes_apart(sim, sim->actors[flight->from]->node, sim->actors[flight->to]->node)) {
-        /* TCP's next attempt comes a little after the network is whole, at another time on each connection. */
+        /* TCP's next attempt succeeds a little after the network is whole, at a different time on each connection. */
         uint64_t heals = sim->separated_until_us +
                          hash_mix(sim->separated_until_us ^ flight->lane) % (sim->config.reconnect_max_us + 1);
         at = sim->now_us < heals && heals > at ? heals : at;
@@ -766,7 +764,7 @@ static void deliver(struct sim *sim, struct flight *flight) {
         flight_free(flight);
         return;
     }
-    memset(&message, 0xA5, sizeof message); /* nobody may rely on what was not sent */
+    memset(&message, 0xA5, sizeof message); /* fields that were not sent must not be used */
     message.frame_count = flight->frame_count;
     for (unsigned f = 0; f < flight->frame_count; f++) {
         message.frames[f] = buffer_hold(flight->frames[f]);
@@ -805,7 +803,7 @@ static bool execute_dialed(struct sim *sim, const struct event *event) {
     return true;
 }
 
-/* Executes an event whose time has come. Returns false when the event was put off, replaced or cancelled. */
+/* Executes an event that is due. Returns false when it was put off, replaced or cancelled. */
 static bool event_execute(struct sim *sim, struct event event) {
     if (event.kind == EVENT_MESSAGE) {
         struct flight *flight = event.flight;

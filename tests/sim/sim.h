@@ -17,9 +17,9 @@
 struct sim_config {
     unsigned nodes;                                      /* machines, numbered from 0; 1 to SIM_NODES_MAX */
     uint64_t latency_min_us, latency_max_us;             /* one way; each pair of actors draws its own */
-    uint32_t tail_per_million;                           /* messages of a million that are delayed */
+    uint32_t tail_per_million;                           /* messages in a million that are delayed */
     uint64_t tail_max_us;                                /* the longest such delay */
-    uint64_t bytes_per_second_min, bytes_per_second_max; /* of a node, in and out; each draws its own */
+    uint64_t bytes_per_second_min, bytes_per_second_max; /* of a node, each way; each node draws its own */
     uint64_t hold_max_us;      /* a separation up to this long delays messages; a longer one breaks connections */
     uint64_t reconnect_max_us; /* the longest time from a break until the connection stands again */
     bool admission;            /* nodes hear only nodes that io.admit has named, as in a job with a key */
@@ -29,14 +29,15 @@ struct sim_config {
 enum { SIM_NODES_MAX = 1 << 16, SIM_ALL_NODES = -1 };
 
 struct sim_statistics {
-    uint64_t events;      /* messages received, timers and calls */
-    uint64_t messages;    /* between nodes, sent */
-    uint64_t bytes;       /* of those */
-    uint64_t local;       /* within a node, sent */
-    uint64_t lost;        /* by breaks, sent by the answering side of a broken connection, or not admitted */
-    uint64_t duplicated;  /* by breaks */
-    uint64_t unreachable; /* sent to an actor that is unknown or not connected */
-    uint64_t refused;     /* messages that the decoder refused: always a mistake in this program */
+    uint64_t events;   /* messages received, timers and calls */
+    uint64_t messages; /* messages sent between nodes */
+    uint64_t bytes;    /* bytes of those messages */
+    uint64_t local;    /* messages sent within a node */
+    /* Messages lost by breaks, sent by the answering side of a broken connection, or not admitted. */
+    uint64_t lost;
+    uint64_t duplicated;  /* messages duplicated by breaks */
+    uint64_t unreachable; /* messages to an actor that is unknown or not connected */
+    uint64_t refused;     /* messages that the decoder rejected: always a mistake in this program */
     uint64_t trace;       /* hash of all events so far and of every message that arrived, frames included */
 };
 
@@ -46,11 +47,11 @@ struct sim;
 struct sim *sim_open(uint64_t seed, const struct sim_config *config);
 void sim_close(struct sim *sim);
 
-/* Places an actor on a node. `endpoint` is what others must name to connect; *io lives until sim_close. */
+/* Places an actor on a node. Others connect to it by `endpoint`. *io stays valid until sim_close. */
 void sim_actor(struct sim *sim, unsigned node, actor_id id, const char *endpoint, struct actor actor, struct io **io);
 
-/* Calls `function` at `at_us` (now if that has passed) as part of `node`: late while it is paused, never once it is
- * removed. */
+/* Calls `function` at `at_us`, or now if that has passed, as part of `node`: late if the node is paused, never once it
+ * is removed. */
 void sim_schedule(struct sim *sim, unsigned node, uint64_t at_us, void (*function)(void *context), void *context);
 
 /* Executes the next event. Returns false when there is none. */
@@ -61,24 +62,24 @@ const struct sim_statistics *sim_statistics(const struct sim *sim);
 
 /* ---- Faults ---- */
 
-/* Breaks every connection between two nodes (or of one node: `other` SIM_ALL_NODES): a run of the messages under way
- * is lost, some arrive twice, later ones may overtake those that were delayed. */
+/* Breaks every connection between two nodes, or all of one node (`other` is SIM_ALL_NODES). Some messages under way are
+ * lost, some arrive twice, and later ones may overtake delayed ones. */
 void sim_break(struct sim *sim, unsigned node, int other);
-/* Refuses every attempt to dial the node until `until_us`, as a firewall does; what is connected goes on. */
+/* Refuses every new connection to the node until `until_us`, as a firewall does. Established connections go on. */
 void sim_refuse(struct sim *sim, unsigned node, uint64_t until_us);
-/* Returns until when the last sim_refuse holds, or held; 0: there was none. */
+/* Returns the end of the last sim_refuse, past or present; 0: there was none. */
 uint64_t sim_refuses_until(const struct sim *sim, unsigned node);
-/* Kills the process on `node`, to which others connect; the next process listens there from `up_us` on. Each connection
- * stands again within IO_RECONNECT_MS after that. Until then everything that either side sends over it is lost. */
+/* Kills the process on `node`, to which others connect. The next process listens from `up_us` on, and each connection
+ * is established again within IO_RECONNECT_MS after that. Until then everything sent over it is lost. */
 void sim_restart(struct sim *sim, unsigned node, uint64_t up_us);
 /* Stops the node until `until_us`, as SIGSTOP does. */
 void sim_pause(struct sim *sim, unsigned node, uint64_t until_us);
-/* Separates the network until `until_us`: no message passes between nodes whose `sides` differ (one entry a node).
- * Nodes of side 0 reach every node. Replaces an earlier separation. */
+/* Separates the network until `until_us`: no message passes between nodes whose `sides` differ (one entry for each
+ * node). Nodes of side 0 reach every node. Replaces an earlier separation. */
 void sim_separate(struct sim *sim, const unsigned char *sides, uint64_t until_us);
-/* Removes the node, of which nobody is told: its machine is gone. Messages that it has sent still arrive. */
+/* Removes the node without a report to anyone, as when its machine is gone. Messages that it has sent still arrive. */
 void sim_remove(struct sim *sim, unsigned node);
-/* Removes the node, whose machine goes on: its connections end, and who dials it is refused. */
+/* Ends the node's process while its machine goes on: its connections end, and new ones are refused. */
 void sim_end(struct sim *sim, unsigned node);
 
 #endif

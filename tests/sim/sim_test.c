@@ -1,16 +1,10 @@
-/* The simulated network itself: order, time, and what breaks, pauses and separations may do to messages. */
+/* The simulated network itself: order, time, and the effect of breaks, pauses and separations on messages. */
 #include "tests/sim/sim.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { ACTORS = 3, RECEIVED_MAX = 4096, MESSAGES = 200 };
 
-/* An actor that keeps the numbers of the messages it receives. */
+/* An actor that records the numbers in the messages it receives. */
 struct recorder {
     struct io *io;
     actor_id from[RECEIVED_MAX];
@@ -23,7 +17,7 @@ struct recorder {
 
 struct fixture {
     struct sim *sim;
-    struct recorder actors[ACTORS]; /* 0 and 1 on nodes of their own; 2 beside 1 */
+    struct recorder actors[ACTORS]; /* 0 and 1 on nodes of their own; 2 on the node of 1 */
 };
 
 static actor_id actor(unsigned number) {
@@ -82,8 +76,7 @@ static void run(struct fixture *fixture) {
     }
 }
 
-static void test_a_connection_keeps_order_both_ways(void **state) {
-    (void)state;
+TEST(a_connection_keeps_order_both_ways) {
     struct fixture *fixture = fixture_open(1);
     for (uint64_t n = 0; n < MESSAGES; n++) {
         send_number(fixture, 0, 1, n);
@@ -102,14 +95,13 @@ static void test_a_connection_keeps_order_both_ways(void **state) {
     fixture_close(fixture);
 }
 
-static void test_only_connected_actors_are_reached(void **state) {
-    (void)state;
+TEST(only_connected_actors_are_reached) {
     struct fixture *fixture = fixture_open(1);
     send_number(fixture, 0, 2, 1); /* never connected */
     send_number(fixture, 0, 9, 1); /* unknown */
     fixture->actors[0].io->connect(fixture->actors[0].io, actor(2), "tcp://elsewhere:1");
     send_number(fixture, 0, 2, 1);
-    send_number(fixture, 1, 2, 7); /* on one node */
+    send_number(fixture, 1, 2, 7); /* on the same node */
     uint64_t before_us = sim_now(fixture->sim);
     assert_true(sim_step(fixture->sim));
     assert_int_equal(sim_now(fixture->sim), before_us);
@@ -124,8 +116,7 @@ static void test_only_connected_actors_are_reached(void **state) {
     fixture_close(fixture);
 }
 
-static void test_large_messages_take_time(void **state) {
-    (void)state;
+TEST(large_messages_take_time) {
     struct fixture *fixture = fixture_open(1);
     uint64_t before_us = sim_now(fixture->sim);
     struct message message = {.type = MESSAGE_REPORT, .frame_count = 1};
@@ -137,8 +128,7 @@ static void test_large_messages_take_time(void **state) {
     fixture_close(fixture);
 }
 
-static void test_breaks_lose_and_repeat_some(void **state) {
-    (void)state;
+TEST(breaks_lose_and_repeat_some) {
     uint64_t lost = 0;
     uint64_t duplicated = 0;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -148,8 +138,8 @@ static void test_breaks_lose_and_repeat_some(void **state) {
             send_number(fixture, 0, 1, n);
         }
         sim_break(fixture->sim, 0, 1);
-        send_number(fixture, 0, 1, MESSAGES); /* the one that dialed keeps it */
-        send_number(fixture, 1, 0, 0);        /* the other drops it */
+        send_number(fixture, 0, 1, MESSAGES); /* the side that dialed keeps its messages */
+        send_number(fixture, 1, 0, 0);        /* the other side drops them */
         run(fixture);
         for (unsigned i = 0; i < fixture->actors[1].count; i++) {
             seen[fixture->actors[1].numbers[i]]++;
@@ -171,13 +161,12 @@ static void test_breaks_lose_and_repeat_some(void **state) {
     assert_true(lost > 0 && duplicated > 0);
 }
 
-static void test_pauses_delay_everything(void **state) {
-    (void)state;
+TEST(pauses_delay_everything) {
     struct fixture *fixture = fixture_open(1);
     uint64_t until_us = sim_now(fixture->sim) + 1000 * 1000;
     for (uint64_t n = 0; n < 10; n++) {
         send_number(fixture, 0, 1, n);
-        send_number(fixture, 2, 1, 100 + n); /* within the node, too */
+        send_number(fixture, 2, 1, 100 + n); /* also within the node */
     }
     fixture->actors[1].io->set_timer(fixture->actors[1].io, sim_now(fixture->sim) + 1);
     fixture->actors[0].io->set_timer(fixture->actors[0].io, sim_now(fixture->sim) + 1);
@@ -192,8 +181,7 @@ static void test_pauses_delay_everything(void **state) {
     fixture_close(fixture);
 }
 
-static void test_short_separations_hold_long_ones_break(void **state) {
-    (void)state;
+TEST(short_separations_hold_long_ones_break) {
     static const unsigned char sides[] = {1, 2};
     static const uint64_t durations_us[] = {100 * 1000, 2000 * 1000};
     for (unsigned d = 0; d < 2; d++) {
@@ -219,20 +207,19 @@ static void count_call(void *context) {
     ++*(unsigned *)context;
 }
 
-static void test_timers_calls_and_removal(void **state) {
-    (void)state;
+TEST(timers_calls_and_removal) {
     struct fixture *fixture = fixture_open(1);
     struct io *io = fixture->actors[0].io;
     unsigned calls = 0;
     uint64_t now_us = sim_now(fixture->sim);
     assert_int_equal(io->now_us(io), now_us);
     io->set_timer(io, now_us + 10);
-    io->set_timer(io, now_us + 50000); /* replaces the first */
+    io->set_timer(io, now_us + 50000); /* replaces the first timer */
     run(fixture);
     assert_true(fixture->actors[0].timer_us >= now_us + 50000);
     uint64_t rang_us = fixture->actors[0].timer_us;
     io->set_timer(io, sim_now(fixture->sim) + 10);
-    io->set_timer(io, 0); /* cancels */
+    io->set_timer(io, 0); /* cancels the timer */
     sim_schedule(fixture->sim, 0, 0, count_call, &calls);
     run(fixture);
     assert_int_equal(fixture->actors[0].timer_us, rang_us);
@@ -243,20 +230,7 @@ static void test_timers_calls_and_removal(void **state) {
     sim_remove(fixture->sim, 1);
     run(fixture);
     assert_int_equal(calls, 1);
-    assert_int_equal(fixture->actors[0].count, 1); /* what it had sent */
+    assert_int_equal(fixture->actors[0].count, 1); /* sent before the removal */
     assert_int_equal(fixture->actors[1].count, 0);
     fixture_close(fixture);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_connection_keeps_order_both_ways),
-        cmocka_unit_test(test_only_connected_actors_are_reached),
-        cmocka_unit_test(test_large_messages_take_time),
-        cmocka_unit_test(test_breaks_lose_and_repeat_some),
-        cmocka_unit_test(test_pauses_delay_everything),
-        cmocka_unit_test(test_short_separations_hold_long_ones_break),
-        cmocka_unit_test(test_timers_calls_and_removal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,8 @@
-/* Tests of proteus/answer.h: what commands make of a controller's answers, also of strange ones. */
+/* Tests of proteus/answer.h: how commands read a controller's answers, malformed ones too. */
 #include "proteus/answer.h"
+#include "tests/test.h"
 
 #include "agileml/wire/records.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static json_t *status_of(const char *text) {
     struct message message = {.type = MESSAGE_STATUS};
@@ -19,8 +12,7 @@ static json_t *status_of(const char *text) {
     return status;
 }
 
-static void test_status(void **state) {
-    (void)state;
+TEST(status) {
     static const struct {
         const char *text;
         bool is_json, over;
@@ -40,8 +32,7 @@ static void test_status(void **state) {
     }
 }
 
-static void test_result(void **state) {
-    (void)state;
+TEST(result) {
     static const struct {
         const char *summary;
         int result;
@@ -63,8 +54,7 @@ static void test_result(void **state) {
     }
 }
 
-static void test_print(void **state) {
-    (void)state;
+TEST(print) {
     char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
@@ -74,13 +64,4 @@ static void test_print(void **state) {
     assert_string_equal(text, "{\"name\":\"\\u009B\\u001B[2J\",\"seconds\":0.1}\n");
     free(text);
     json_decref(line);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status),
-        cmocka_unit_test(test_result),
-        cmocka_unit_test(test_print),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,33 +1,18 @@
-/* workers/app.c, describe.c: what an app declares is checked before anything starts; a mistake is one line that
- * names the field, and exit status 2. */
+/* workers/process/app.c, describe.c: an app's declarations are checked before anything starts. A mistake gives exit
+ * status 2 and one line that names the field. */
 #include "agileml.h"
+#include "tests/test.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { TEXT_MAX = 4096 };
 
 static int read_nothing(aml_worker *worker, void *context) {
-    (void)worker;
-    (void)context;
     return 0;
 }
 
 static int clock_nothing(aml_worker *worker, const void *items, size_t count, void *context) {
-    (void)worker;
-    (void)items;
-    (void)count;
-    (void)context;
     return 0;
 }
 
@@ -50,7 +35,7 @@ static struct fixture *sound_app(void) {
     return &fixture;
 }
 
-/* `app --check`, with what it writes on standard error. */
+/* Runs `app --check`; `text` gets its standard error. */
 static int check_app(struct aml_app *app, char text[TEXT_MAX]) {
     char program[] = "app";
     char option[] = "--check";
@@ -70,7 +55,7 @@ static int check_app(struct aml_app *app, char text[TEXT_MAX]) {
     return status;
 }
 
-/* One line, with `what` in it. */
+/* The check fails with one line that contains `what`. */
 static void assert_refused(struct fixture *fixture, const char *what) {
     char text[TEXT_MAX];
     assert_int_equal(check_app(&fixture->app, text), 2);
@@ -79,14 +64,13 @@ static void assert_refused(struct fixture *fixture, const char *what) {
     }
 }
 
-static void test_a_sound_app_is_taken(void **state) {
-    (void)state;
+TEST(a_sound_app_is_taken) {
     char text[TEXT_MAX];
     assert_int_equal(check_app(&sound_app()->app, text), 0);
     assert_string_equal(text, "");
 }
 
-/* ---- One wrong field at a time ---- */
+/* ---- Single wrong fields ---- */
 
 static struct aml_option options[3];
 static bool flag;
@@ -102,8 +86,7 @@ static struct fixture *with_options(void) {
     return fixture;
 }
 
-static void test_items(void **state) {
-    (void)state;
+TEST(items) {
     struct fixture *fixture = sound_app();
     fixture->app.item_varied = 0;
     fixture->app.item_rows = 3;
@@ -127,16 +110,10 @@ static void test_items(void **state) {
 }
 
 static int stage_nothing(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
-    (void)worker;
-    (void)random;
-    (void)in;
-    (void)out;
-    (void)context;
     return 0;
 }
 
-static void test_stages(void **state) {
-    (void)state;
+TEST(stages) {
     struct aml_stage stages[AML_STAGES_MAX + 2] = {
         {.name = "crop", .bytes = 16, .run = stage_nothing},
         {.name = "turn", .from = "crop", .bytes = 16, .run = stage_nothing},
@@ -184,8 +161,7 @@ static void test_stages(void **state) {
     assert_refused(fixture, "app app: more than 16 stages");
 }
 
-static void test_tables(void **state) {
-    (void)state;
+TEST(tables) {
     struct fixture *fixture = sound_app();
     fixture->app.table_count = 17;
     assert_refused(fixture, "app app: table_count 17: 0 to 16 are possible");
@@ -223,8 +199,7 @@ static void test_tables(void **state) {
     assert_refused(fixture, "table model: changes_given 1: expected mode AML_ADD and type AML_INT32 or AML_INT64");
 }
 
-static void test_ready_optimizers(void **state) {
-    (void)state;
+TEST(ready_optimizers) {
     static const struct aml_adam adam = {.rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
     char text[TEXT_MAX];
     struct fixture *fixture = sound_app();
@@ -243,8 +218,7 @@ static void test_ready_optimizers(void **state) {
     assert_refused(fixture, "table model: state_width 8: expected aml_ftrl_state(3), which is 6");
 }
 
-static void test_metrics(void **state) {
-    (void)state;
+TEST(metrics) {
     struct aml_metric metrics[2] = {{.name = "loss"}, {.name = "error_rate"}};
     struct fixture *fixture = sound_app();
     fixture->app.metrics = metrics;
@@ -256,7 +230,7 @@ static void test_metrics(void **state) {
     assert_refused(
         fixture,
         "app app: metrics[1].name 'loss': expected a-z, 0-9 and _, and no name of another metric or key of the report");
-    metrics[1].name = "iteration"; /* the report's */
+    metrics[1].name = "iteration"; /* a name reserved for the report */
     assert_refused(fixture, "app app: metrics[1].name 'iteration': expected");
     metrics[1].name = "Error";
     assert_refused(fixture, "app app: metrics[1].name 'Error': expected");
@@ -271,8 +245,7 @@ static void test_metrics(void **state) {
     assert_refused(fixture, "app app: metrics is NULL, metric_count 2: expected an array");
 }
 
-static void test_options(void **state) {
-    (void)state;
+TEST(options) {
     char text[TEXT_MAX];
     assert_int_equal(check_app(&with_options()->app, text), 0);
     struct fixture *fixture = with_options();
@@ -296,6 +269,9 @@ static void test_options(void **state) {
     options[1].help = NULL;
     assert_refused(fixture, "app app: option --two: help is NULL");
     fixture = with_options();
+    options[0] = (struct aml_option){.name = "seed", .type = AML_OPTION_INTEGER, .help = "in place of the library's"};
+    assert_int_equal(check_app(&fixture->app, text), 0);
+    fixture = with_options();
     fixture->app.steering = (const char *const[]){"two", "three", NULL};
     assert_refused(fixture, "app app: steering names --three, expected an option of the app");
     fixture->app.options = NULL;
@@ -303,23 +279,18 @@ static void test_options(void **state) {
 }
 
 static int configure_seven(aml_worker *worker, struct aml_app *app) {
-    (void)worker;
-    (void)app;
     return 7;
 }
 
 static int configure_early(aml_worker *worker, struct aml_app *app) {
-    (void)app;
     return (int)aml_threads(worker) - 1;
 }
 
 static int configure_no_error(aml_worker *worker, struct aml_app *app) {
-    (void)app;
     return aml_error(worker, 0, "a file is missing");
 }
 
-static void test_everything_else(void **state) {
-    (void)state;
+TEST(everything_else) {
     struct fixture *fixture = sound_app();
     fixture->app.name = NULL;
     assert_refused(fixture, "aml_app.name is NULL: expected 1 to 31 bytes");
@@ -345,8 +316,7 @@ static void test_everything_else(void **state) {
     assert_non_null(strstr(text, "aml_main: app is NULL\n"));
 }
 
-static void test_configure(void **state) {
-    (void)state;
+TEST(configure) {
     struct fixture *fixture = sound_app();
     fixture->app.configure = configure_seven;
     assert_refused(fixture, "configure returned 7: expected 0, or a negative aml_error_code");
@@ -356,26 +326,9 @@ static void test_configure(void **state) {
     assert_refused(fixture, "aml_error: code 0: expected a negative aml_error_code, for 'a file is missing'");
 }
 
-static void test_the_environment(void **state) {
-    (void)state;
+TEST(the_environment) {
     struct fixture *fixture = sound_app();
     assert_int_equal(setenv("PROTEUS_CHECK", "yes", 1), 0);
     assert_refused(fixture, "PROTEUS_CHECK=yes in the environment: expected 1 or 0");
     assert_int_equal(unsetenv("PROTEUS_CHECK"), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_sound_app_is_taken),
-        cmocka_unit_test(test_items),
-        cmocka_unit_test(test_stages),
-        cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_ready_optimizers),
-        cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_everything_else),
-        cmocka_unit_test(test_configure),
-        cmocka_unit_test(test_the_environment),
-    };
-    return cmocka_run_group_tests_name("app", tests, NULL, NULL);
 }

@@ -1,18 +1,9 @@
-/* agileml/cloud/xml_tree and, in bidbrain/cloud/aws, ec2_answer, ec2_request and ec2_throttle: answers in every shape
- * that EC2 gives are read, what is wrong is refused, and requests are encoded and paced as EC2 wants it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* agileml/cloud/xml_tree and, in bidbrain/cloud/aws, ec2_answer, ec2_request and ec2_throttle: EC2's answers are
+ * read in all their shapes. Wrong answers are refused. Requests are encoded and paced as EC2 requires. */
 
 #include "agileml/cloud/service_endpoint.h"
 #include "bidbrain/cloud/aws/ec2.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/test.h"
 
 static struct xml_tree *parsed(const char *text) {
     struct xml_tree *xml = NULL;
@@ -33,8 +24,7 @@ static void assert_refused(const char *text, size_t size, const char *message) {
     }
 }
 
-static void trees_are_found_by_path(void **state) {
-    (void)state;
+TEST(trees_are_found_by_path) {
     struct xml_tree *xml = parsed(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<x:A xmlns:x=\"u\" n='1'><!-- c --><x:b> one &amp; two\n</x:b>"
         "<c/><d>mixed<e>3</e>text<e>4<!-- c -->5</e></d><b>later</b><f><![CDATA[<g>]]></f></x:A>");
@@ -70,8 +60,7 @@ static char *repeated(const char *text, size_t count, const char *end) {
     return all;
 }
 
-static void wrong_xml_is_refused(void **state) {
-    (void)state;
+TEST(wrong_xml_is_refused) {
     static const struct {
         const char *text, *message;
     } examples[] = {
@@ -105,8 +94,7 @@ static void wrong_xml_is_refused(void **state) {
     free(large);
 }
 
-static void errors_are_read_in_every_shape(void **state) {
-    (void)state;
+TEST(errors_are_read_in_every_shape) {
     static const struct {
         const char *body, *code, *text, *id;
     } examples[] = {
@@ -144,8 +132,7 @@ static void errors_are_read_in_every_shape(void **state) {
     }
 }
 
-static void error_lines_hold_no_encoded_data(void **state) {
-    (void)state;
+TEST(error_lines_hold_no_encoded_data) {
     char *run = repeated("QUtJQQ", 40, "");
     char text[600], line[300];
     struct ec2_failure failure = {.status = 400, .code = "InvalidParameterValue", .request_id = "r-1"};
@@ -161,8 +148,7 @@ static void error_lines_hold_no_encoded_data(void **state) {
     free(words);
 }
 
-static void prices_without_a_field_are_skipped(void **state) {
-    (void)state;
+TEST(prices_without_a_field_are_skipped) {
     struct xml_tree *xml = parsed(
         "<DescribeSpotPriceHistoryResponse xmlns='http://ec2.amazonaws.com/doc/2014-02-01/'><spotPriceHistorySet>"
         "<item><timestamp>2016-03-01T00:00:07.000Z</timestamp><spotPrice>0.0187</spotPrice><instanceType>c4.large"
@@ -208,8 +194,7 @@ static struct ec2_instance instance_of(const char *inner) {
     return instance;
 }
 
-static void instances_are_read(void **state) {
-    (void)state;
+TEST(instances_are_read) {
     struct ec2_instance instance = instance_of(
         "<groupSet><item><groupId>sg</groupId></item></groupSet><instanceState><code>16</code><name>running</name>"
         "</instanceState><instanceType>m3.large</instanceType><launchTime>2016-03-01T00:00:07.000Z</launchTime>"
@@ -253,7 +238,7 @@ static void instances_are_read(void **state) {
         instance_of("<instanceState><name>running</name></instanceState><reason>User initiated (2016-03-01 "
                     "00:00:07 GMT)</reason>")
             .ended,
-        0); /* it was stopped once, and runs again */
+        0); /* the machine was stopped once, and runs again */
     static const struct {
         const char *name, *code;
         enum ec2_instance_state state;
@@ -275,8 +260,7 @@ static void instances_are_read(void **state) {
     xml_tree_close(xml);
 }
 
-static void spot_requests_are_read(void **state) {
-    (void)state;
+TEST(spot_requests_are_read) {
     struct ec2_spot_request request;
     struct xml_tree *xml = parsed(
         "<item><status><updateTime/><code>price-too-low</code><message>Too low.</message></status><state>open</state>"
@@ -297,7 +281,7 @@ static void spot_requests_are_read(void **state) {
                  "</code><updateTime>2016-03-01T00:00:07.000Z</updateTime></status></item>");
     assert_true(ec2_spot_request_read(xml_tree_root(xml), &request));
     xml_tree_close(xml);
-    assert_int_equal(request.state, EC2_REQUEST_OPEN); /* unknown: no capacity */
+    assert_int_equal(request.state, EC2_REQUEST_OPEN); /* an unknown state, but no capacity error */
     assert_string_equal(request.code, "Client.Bad");
     assert_int_equal(request.updated, 1456790407);
     assert_true(ec2_status_ended("instance-terminated-by-user") && ec2_status_ended("instance-terminated-by-price"));
@@ -312,8 +296,7 @@ static void spot_requests_are_read(void **state) {
     assert_false(ec2_status_noticed("fulfilled") || ec2_status_noticed("") || ec2_status_noticed("new-code"));
 }
 
-static void requests_are_encoded(void **state) {
-    (void)state;
+TEST(requests_are_encoded) {
     struct ec2_request *request = ec2_request_new("RunInstances");
     ec2_set(request, "a b+c/d~e&f=\xc3\xa9*", "Filter.%u.Value.%u", 1U, 2U);
     ec2_set(request, NULL, "Absent");
@@ -330,8 +313,7 @@ static void requests_are_encoded(void **state) {
     ec2_request_free(request);
 }
 
-static void calls_are_paced(void **state) {
-    (void)state;
+TEST(calls_are_paced) {
     static const struct {
         const char *action;
         bool filtered;
@@ -363,10 +345,9 @@ static void calls_are_paced(void **state) {
     }
 }
 
-static void endpoints_are_judged(void **state) {
-    (void)state;
+TEST(endpoints_are_judged) {
     static const struct {
-        const char *url, *host; /* NULL: refused */
+        const char *url, *host; /* NULL: the URL is refused */
     } examples[] = {
         {"https://ec2.us-east-1.amazonaws.com", "ec2.us-east-1.amazonaws.com"},
         {"https://ec2.us-east-1.amazonaws.com:443/", "ec2.us-east-1.amazonaws.com"},
@@ -398,20 +379,4 @@ static void endpoints_are_judged(void **state) {
             assert_string_equal(host, examples[i].host);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trees_are_found_by_path),
-        cmocka_unit_test(wrong_xml_is_refused),
-        cmocka_unit_test(errors_are_read_in_every_shape),
-        cmocka_unit_test(error_lines_hold_no_encoded_data),
-        cmocka_unit_test(prices_without_a_field_are_skipped),
-        cmocka_unit_test(instances_are_read),
-        cmocka_unit_test(spot_requests_are_read),
-        cmocka_unit_test(requests_are_encoded),
-        cmocka_unit_test(calls_are_paced),
-        cmocka_unit_test(endpoints_are_judged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

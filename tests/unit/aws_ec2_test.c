@@ -1,19 +1,11 @@
-/* bidbrain/cloud/aws/ec2: calls against a server that fails in every way: what is tried again, what is told, what is
- * never sent again, and that nothing secret is in any text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain/cloud/aws/ec2 against a server that fails in every way: which calls are retried, which are never sent
+ * again, which errors are reported. No text contains a secret. */
 
 #include "bidbrain/cloud/aws/ec2.h"
+#include "tests/test.h"
 #include "tests/unit/fake_ec2.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,7 +24,6 @@
 static struct fake_ec2 *fake;
 
 static int set_up(void **state) {
-    (void)state;
     setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", 1);
     setenv("AWS_SECRET_ACCESS_KEY", SECRET, 1);
     setenv("AWS_SESSION_TOKEN", TOKEN, 1);
@@ -49,7 +40,6 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    (void)state;
     fake_ec2_close(fake);
     return 0;
 }
@@ -104,7 +94,7 @@ static struct ec2_request *tags_request(void) {
     return request;
 }
 
-/* The reply's action tells what is called. */
+/* Sends the call that the first reply's action names. */
 static struct heard heard_of(const struct fake_reply *replies, size_t count, unsigned attempts) {
     struct heard heard = {0};
     struct ec2 *ec2 = opened(attempts);
@@ -125,8 +115,7 @@ static struct heard heard_of(const struct fake_reply *replies, size_t count, uns
     return heard;
 }
 
-static void requests_are_signed(void **state) {
-    (void)state;
+TEST(requests_are_signed) {
     static const struct fake_reply replies[] = {{.action = "CreateTags", .status = 200, .body = TAGS_BODY}};
     struct heard heard = heard_of(replies, 1, 1);
     assert_true(heard.ok);
@@ -145,11 +134,10 @@ static void requests_are_signed(void **state) {
     assert_string_equal(fake_ec2_form(fake, NULL, 0), "Action=CreateTags&Version=2016-11-15&ResourceId.1=i-1");
 }
 
-static void what_may_pass_is_tried_again(void **state) {
-    (void)state;
+TEST(what_may_pass_is_tried_again) {
     static const struct fake_reply failures[] = {
         {.action = "RunInstances", .status = 0},
-        {.action = "RunInstances", .status = -1}, /* it times out */
+        {.action = "RunInstances", .status = -1}, /* times out */
         {.action = "RunInstances", .status = 500, .body = ERROR_BODY("InternalError")},
         {.action = "RunInstances", .status = 503, .body = ERROR_BODY("Unavailable")},
         {.action = "RunInstances", .status = 503, .body = ERROR_BODY("RequestLimitExceeded")},
@@ -170,20 +158,19 @@ static void what_may_pass_is_tried_again(void **state) {
         struct heard heard = heard_of(replies, 2, 4);
         assert_true(heard.ok);
         assert_string_equal(heard.id, "i-1");
-        /* The same call again, by its token, and signed anew. */
+        /* The retry repeats the call with the same token and a new signature. */
         assert_string_equal(fake_ec2_form(fake, NULL, 0), fake_ec2_form(fake, NULL, 1));
         assert_non_null(strstr(fake_ec2_form(fake, NULL, 1), "&ClientToken=token-1"));
     }
 }
 
-static void attempts_end(void **state) {
-    (void)state;
+TEST(attempts_end) {
     static const struct fake_reply lost[] = {
         {.action = "RunInstances", .status = 0},
         {.action = "RunInstances", .status = 503, .body = ERROR_BODY("Unavailable")},
         {.action = "RunInstances", .status = 0}};
     struct heard heard = heard_of(lost, 3, 3);
-    assert_false(heard.ok || heard.refused); /* it may have been carried out */
+    assert_false(heard.ok || heard.refused); /* the launch may have been carried out */
     assert_int_equal(heard.failure.status, 0);
     assert_string_not_equal(heard.failure.text, "");
     static const struct fake_reply throttled[] = {
@@ -198,8 +185,7 @@ static void attempts_end(void **state) {
     assert_int_equal(heard.failure.status, 502);
 }
 
-static void gigantic_answers_are_broken_off(void **state) {
-    (void)state;
+TEST(gigantic_answers_are_broken_off) {
     size_t size = XML_TREE_BODY_MAX + 1000;
     char *body = malloc(size + 1);
     memset(body, ' ', size);
@@ -214,8 +200,7 @@ static void gigantic_answers_are_broken_off(void **state) {
     free(body);
 }
 
-static void refusals_are_told_at_once(void **state) {
-    (void)state;
+TEST(refusals_are_told_at_once) {
     static const struct fake_reply refusals[] = {
         {.action = "RunInstances", .status = 400, .body = ERROR_BODY("SpotMaxPriceTooLow")},
         {.action = "RunInstances", .status = 400, .body = ERROR_BODY("IdempotentParameterMismatch")},
@@ -232,20 +217,19 @@ static void refusals_are_told_at_once(void **state) {
         assert_non_null(strstr(refusals[i].body, heard.failure.code));
         assert_string_equal(heard.failure.request_id, "r-1");
     }
-    /* A 4xx that is not EC2's, from something in between: told at once, but it says nothing of earlier attempts. */
+    /* A proxy's 403 is reported at once, but does not prove that earlier attempts failed. */
     static const struct fake_reply proxy = {.action = "RunInstances", .status = 403, .body = "<html>blocked</html>"};
     struct heard heard = heard_of(&proxy, 1, 5);
     assert_false(heard.ok || heard.refused);
 }
 
-static void a_lost_answer_leaves_a_doubt(void **state) {
-    (void)state;
+TEST(a_lost_answer_leaves_a_doubt) {
     static const struct fake_reply no_right[] = {
         {.action = "RunInstances", .status = 0},
         {.action = "RunInstances", .status = 403, .body = ERROR_BODY("AuthFailure")}};
     struct heard heard = heard_of(no_right, 2, 5);
     assert_false(heard.ok || heard.refused);
-    /* But what EC2 says of the launch itself it says by the token: it was never carried out. */
+    /* EC2's own error carries the token: the launch was not carried out. */
     static const struct fake_reply no_capacity[] = {
         {.action = "RunInstances", .status = 0},
         {.action = "RunInstances", .status = 500, .body = ERROR_BODY("InsufficientInstanceCapacity")}};
@@ -262,8 +246,7 @@ static int64_t signed_at(size_t n) {
     return timegm(&parts);
 }
 
-static void a_wrong_clock_is_corrected(void **state) {
-    (void)state;
+TEST(a_wrong_clock_is_corrected) {
     static const char *const codes[] = {ERROR_BODY("RequestExpired"), ERROR_BODY("SignatureDoesNotMatch"),
                                         ERROR_BODY("AuthFailure"), ERROR_BODY("RequestTimeTooSkewed")};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
@@ -274,7 +257,7 @@ static void a_wrong_clock_is_corrected(void **state) {
         int64_t moved = signed_at(1) - signed_at(0);
         assert_in_range(moved - off + 100, 0, 200);
     }
-    /* Corrected once and refused again: it was not the clock. */
+    /* A request with a corrected clock is refused too: the clock was not the cause. */
     static const struct fake_reply replies[] = {
         {.action = "CreateTags", .status = 403, .body = ERROR_BODY("SignatureDoesNotMatch"), .clock = 3600},
         {.action = "CreateTags", .status = 403, .body = ERROR_BODY("SignatureDoesNotMatch"), .clock = 3600}};
@@ -283,8 +266,7 @@ static void a_wrong_clock_is_corrected(void **state) {
     assert_string_equal(heard.failure.text, "the signature was not accepted");
 }
 
-static void many_calls_are_answered_each(void **state) {
-    (void)state;
+TEST(many_calls_are_answered_each) {
     static struct fake_reply replies[60];
     struct heard heard[60] = {{0}};
     int count = 0;
@@ -306,8 +288,7 @@ static void many_calls_are_answered_each(void **state) {
     ec2_close(ec2);
 }
 
-static void dropped_calls_are_not_told(void **state) {
-    (void)state;
+TEST(dropped_calls_are_not_told) {
     struct heard heard = {0};
     struct ec2 *ec2 = opened(3);
     fake_ec2_script(fake, NULL, 0);
@@ -328,8 +309,7 @@ static void assert_open_fails(const char *region, const char *endpoint, const ch
     assert_non_null(strstr(error.text, message));
 }
 
-static void endpoints_come_in_order(void **state) {
-    (void)state;
+TEST(endpoints_come_in_order) {
     struct ec2 *ec2 = NULL;
     struct ec2_options options = {.region = "cn-north-1"};
     assert_int_equal(ec2_open(&ec2, &options, NULL), 0);
@@ -358,8 +338,7 @@ static void endpoints_come_in_order(void **state) {
     assert_open_fails("us-east-1", "http://ec2.us-east-1.amazonaws.com", "plain http is for this machine alone");
 }
 
-static void without_credentials_nothing_is_sent(void **state) {
-    (void)state;
+TEST(without_credentials_nothing_is_sent) {
     unsetenv("AWS_ACCESS_KEY_ID");
     unsetenv("AWS_SECRET_ACCESS_KEY");
     unsetenv("AWS_SESSION_TOKEN");
@@ -378,18 +357,5 @@ static void without_credentials_nothing_is_sent(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_are_signed),
-        cmocka_unit_test(what_may_pass_is_tried_again),
-        cmocka_unit_test(attempts_end),
-        cmocka_unit_test(gigantic_answers_are_broken_off),
-        cmocka_unit_test(refusals_are_told_at_once),
-        cmocka_unit_test(a_lost_answer_leaves_a_doubt),
-        cmocka_unit_test(a_wrong_clock_is_corrected),
-        cmocka_unit_test(many_calls_are_answered_each),
-        cmocka_unit_test(dropped_calls_are_not_told),
-        cmocka_unit_test(endpoints_come_in_order),
-        cmocka_unit_test(without_credentials_nothing_is_sent),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(set_up, tear_down);
 }

@@ -1,23 +1,16 @@
-/* agileml/control/balance: shares that make all nodes equally fast, and that change rarely; stragglers that are
+/* agileml/control/decide/balance: shares that make all nodes equally fast and rarely change; stragglers that are
  * worth replacing. */
-#include "agileml/control/balance.h"
+#include "agileml/control/decide/balance.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
-#include "agileml/control/monitor.h"
+#include "agileml/control/decide/monitor.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { NODES_MAX = 8, SHARDS = 64, SEEDS = 200, CLOCKS = 1000 };
 
-/* A view of nodes, each measured over both windows. */
+/* Nodes as the controller measured them over both windows. */
 struct sight {
     struct aml_balance_view view;
     struct aml_balance_node nodes[NODES_MAX];
@@ -50,8 +43,7 @@ static bool shares(struct sight *sight) {
 
 /* ---- Weights ---- */
 
-static void test_weights_go_by_speeds(void **state) {
-    (void)state;
+TEST(weights_go_by_speeds) {
     struct sight sight;
     sight_open(&sight);
     add(&sight, 0.01, 0);
@@ -64,9 +56,8 @@ static void test_weights_go_by_speeds(void **state) {
     assert_true(fabs(left - 0.6) < 0.01);
 }
 
-/* Every clock takes half of its time whatever the share: shares differ more than speeds. */
-static void test_a_fixed_part_is_not_shared(void **state) {
-    (void)state;
+/* Half of each clock's time is fixed, so shares differ more than speeds. */
+TEST(a_fixed_part_is_not_shared) {
     struct sight sight;
     sight_open(&sight);
     add(&sight, 0.01, 0.64);
@@ -78,12 +69,12 @@ static void test_a_fixed_part_is_not_shared(void **state) {
     add(&sight, 0.01, 0);
     add(&sight, 0.01, 5);
     balance_weigh(&sight.view, AML_BALANCE_LONG, sight.actions);
-    assert_int_equal(sight.actions[1].weight, BALANCE_LEAST); /* later than all others: still some, to be measured */
+    /* slower than all others, but still given some shards to be measured */
+    assert_int_equal(sight.actions[1].weight, BALANCE_LEAST);
 }
 
-/* No split of the shards between two nodes is better by more than the weights' rounding. */
-static void test_no_other_split_is_better(void **state) {
-    (void)state;
+/* No other split of the shards between two nodes is better by more than the weights' rounding. */
+TEST(no_other_split_is_better) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct sight sight;
         double shard[2];
@@ -104,8 +95,7 @@ static void test_no_other_split_is_better(void **state) {
     }
 }
 
-static void test_unknown_speeds(void **state) {
-    (void)state;
+TEST(unknown_speeds) {
     struct sight sight;
     sight_open(&sight);
     assert_false(shares(&sight));
@@ -118,19 +108,18 @@ static void test_unknown_speeds(void **state) {
     sight.nodes[1].speeds[AML_BALANCE_LONG].clocks = BALANCE_CLOCKS;
     assert_true(shares(&sight));
     sight.view.now += 59;
-    assert_false(shares(&sight)); /* a window later at the earliest */
+    assert_false(shares(&sight)); /* the next change comes a window later at the earliest */
 }
 
-static void test_one_window_is_not_enough(void **state) {
-    (void)state;
+TEST(one_window_is_not_enough) {
     struct sight sight;
     sight_open(&sight);
     add(&sight, 0.01, 0);
     add(&sight, 0.04, 0);
-    sight.nodes[1].speeds[AML_BALANCE_SHORT].shard_seconds = 0.01; /* it was slow, and is not any more */
+    sight.nodes[1].speeds[AML_BALANCE_SHORT].shard_seconds = 0.01; /* slow over the long window only */
     assert_false(shares(&sight));
     sight.nodes[1].speeds[AML_BALANCE_SHORT].shard_seconds = 0.04;
-    sight.nodes[1].speeds[AML_BALANCE_LONG].error = 0.3; /* it is slow, or chance is */
+    sight.nodes[1].speeds[AML_BALANCE_LONG].error = 0.3; /* too uncertain: the node may be slow by chance */
     assert_false(shares(&sight));
     sight.nodes[1].speeds[AML_BALANCE_LONG].error = 0.1;
     assert_true(shares(&sight));
@@ -138,12 +127,11 @@ static void test_one_window_is_not_enough(void **state) {
                         "shares of 0.41 (node-2) to 1.59 (node-1) of the mean are to make clocks 59 % shorter");
 }
 
-static void test_a_short_job(void **state) {
-    (void)state;
+TEST(a_short_job) {
     struct sight sight;
     sight_open(&sight);
     add(&sight, 0.01, 0);
-    add(&sight, 0.02, 0); /* clocks of 1.28 s could be a third shorter, which costs 1.78 s */
+    add(&sight, 0.02, 0); /* shares would shorten clocks of 1.28 s by a third, at a cost of 1.78 s */
     sight.view.seconds_left = 5;
     assert_false(shares(&sight));
     sight.view.seconds_left = 6;
@@ -152,7 +140,7 @@ static void test_a_short_job(void **state) {
 
 /* ---- Slices ---- */
 
-/* Nodes that hold 32 shards at once, and take a second for each slice besides the shards' time. */
+/* A node that processes up to 32 shards in a slice; each slice costs a second besides the shards' time. */
 static void add_sliced(struct sight *sight, double shard_seconds) {
     add(sight, shard_seconds, 2);
     struct aml_balance_node *node = &sight->nodes[sight->view.count - 1];
@@ -162,14 +150,13 @@ static void add_sliced(struct sight *sight, double shard_seconds) {
     }
 }
 
-/* The time of a clock, by equation 4. */
+/* The time of a clock by equation 4. */
 static double sliced_seconds(double shard_seconds, double shards) {
     return fmax(ceil(shards / 32), 1) + shard_seconds * shards;
 }
 
-/* No split of the shards between two nodes with slices is better by more than what is left free in slices. */
-static void test_slices_cost_their_fixed_time(void **state) {
-    (void)state;
+/* No other split of the shards between two sliced nodes is better by more than the free room in slices. */
+TEST(slices_cost_their_fixed_time) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct sight sight;
         double by[2] = {0.01 * (1 + (double)(hash_mix(seed) % 400) / 100), 0.02};
@@ -189,18 +176,18 @@ static void test_slices_cost_their_fixed_time(void **state) {
     }
 }
 
-/* Where slices cost much, it is their number that counts. */
-static void test_a_slice_is_filled(void **state) {
-    (void)state;
+/* Where slices cost much, their number decides. */
+TEST(a_slice_is_filled) {
     struct sight sight;
     sight_open(&sight);
     add_sliced(&sight, 0.001);
     add_sliced(&sight, 0.001);
     sight.nodes[0].shards = 96;
-    sight.nodes[1].shards = 20; /* 3 slices and 1: two each are better */
+    sight.nodes[1].shards = 20; /* 3 slices and 1; two each are better */
     balance_weigh(&sight.view, AML_BALANCE_LONG, sight.actions);
     assert_int_equal(sight.actions[0].weight, sight.actions[1].weight);
-    sight.nodes[1].speeds[AML_BALANCE_LONG].slice_seconds = 2; /* 2 slices and 1 take as long: 62 and 31 of 93 */
+    /* 2 slices of the first take as long as 1 of the second: 62 and 31 of 93 shards */
+    sight.nodes[1].speeds[AML_BALANCE_LONG].slice_seconds = 2;
     sight.nodes[0].shards = 73;
     balance_weigh(&sight.view, AML_BALANCE_LONG, sight.actions);
     double of_first = (double)sight.actions[0].weight / (sight.actions[0].weight + sight.actions[1].weight);
@@ -211,9 +198,8 @@ static bool dd(struct sight *sight) {
     return balance_dd(&sight->view, &sight->balance, sight->actions, sight->reason);
 }
 
-/* A machine of the job's own stays as it is: nothing is to be waited for, and nobody is replaced. */
-static void test_dedicated_machines(void **state) {
-    (void)state;
+/* On dedicated machines shares change without a wait, and no machine is replaced. */
+TEST(dedicated_machines) {
     struct sight sight;
     sight_open(&sight);
     add_sliced(&sight, 0.01);
@@ -224,9 +210,10 @@ static void test_dedicated_machines(void **state) {
         sight.nodes[n].speeds[AML_BALANCE_SHORT].clock_seconds = 0.1;
     }
     sight.view.now += 4;
-    assert_false(dd(&sight)); /* a short window later at the earliest */
+    assert_false(dd(&sight)); /* the next change comes a short window later at the earliest */
     sight.view.now += 1;
-    sight.nodes[1].speeds[AML_BALANCE_SHORT].clock_seconds = 1; /* so the window has clocks from before the change */
+    /* the short window still has clocks from before the change */
+    sight.nodes[1].speeds[AML_BALANCE_SHORT].clock_seconds = 1;
     assert_false(dd(&sight));
     sight.view.now += 7;
     assert_true(dd(&sight));
@@ -235,7 +222,7 @@ static void test_dedicated_machines(void **state) {
 
 /* ---- Replacement ---- */
 
-/* Eight nodes, one of them slow, with the shares that fit. */
+/* Eight nodes with shares that fit their speeds; a shard takes the sixth node `slow` times as long. */
 static void add_eight(struct sight *sight, double slow) {
     sight_open(sight);
     double speeds = 7 + 1 / slow;
@@ -256,29 +243,28 @@ static bool nd(struct sight *sight) {
     return balance_nd(&sight->view, &sight->balance, sight->actions, sight->reason);
 }
 
-static void test_a_straggler_is_replaced(void **state) {
-    (void)state;
+TEST(a_straggler_is_replaced) {
     struct sight sight;
     add_eight(&sight, 4);
     assert_true(nd(&sight));
     for (unsigned n = 0; n < 8; n++) {
         assert_int_equal(sight.actions[n].replace, n == 5);
-        assert_int_equal(sight.actions[n].weight, 0); /* as it was */
+        assert_int_equal(sight.actions[n].weight, 0); /* unchanged */
     }
     assert_non_null(strstr(sight.reason, "node-6 takes 2.9 times the mean; another in its place is to save 9 % of"));
 }
 
-/* Nobody is replaced when it costs more than it saves, when it did not last, or when the controller says no. */
-static void test_who_is_not_replaced(void **state) {
-    (void)state;
+/* No node is replaced if that costs more than it saves, if the node was slow too briefly, or if the controller
+ * forbids it. */
+TEST(who_is_not_replaced) {
     struct sight sight;
-    add_eight(&sight, 1.4); /* no straggler */
+    add_eight(&sight, 1.4); /* too little slower to be a straggler */
     assert_false(nd(&sight));
     add_eight(&sight, 4);
-    sight.view.seconds_left = 40; /* soon over */
+    sight.view.seconds_left = 40; /* the job ends soon */
     assert_false(nd(&sight));
     add_eight(&sight, 4);
-    sight.view.pending_seconds = 900; /* AntDT's cluster that is busy */
+    sight.view.pending_seconds = 900; /* a busy cluster as in AntDT */
     assert_false(nd(&sight));
     add_eight(&sight, 4);
     sight.nodes[5].replaceable = false;
@@ -287,13 +273,12 @@ static void test_who_is_not_replaced(void **state) {
     sight.nodes[5].speeds[AML_BALANCE_SHORT].slowness = 1;
     assert_false(nd(&sight));
     add_eight(&sight, 4);
-    sight.nodes[5].speeds[AML_BALANCE_LONG].seconds = 40; /* of 60 */
+    sight.nodes[5].speeds[AML_BALANCE_LONG].seconds = 40; /* 40 of the window's 60 s */
     assert_false(nd(&sight));
 }
 
-/* Each change waits twice as long as the one before, but begins anew with other nodes. */
-static void test_waits_begin_anew_with_other_nodes(void **state) {
-    (void)state;
+/* Each change waits twice as long as the one before; with other nodes the waits start from the beginning. */
+TEST(waits_begin_anew_with_other_nodes) {
     struct sight sight;
     sight_open(&sight);
     add(&sight, 0.01, 0);
@@ -314,7 +299,7 @@ static void test_waits_begin_anew_with_other_nodes(void **state) {
     assert_true(sight.balance.waits == 1);
 }
 
-/* Eight equal nodes that serve two partitions each; node-3 keeps all waiting for so long. */
+/* Eight equal nodes that serve two partitions each; all nodes wait `wait` seconds a clock for node-3. */
 static void add_servers(struct sight *sight, double wait) {
     add_eight(sight, 1);
     for (unsigned n = 0; n < 8; n++) {
@@ -327,8 +312,7 @@ static void add_servers(struct sight *sight, double wait) {
     }
 }
 
-static void test_a_slow_server_loses_its_partitions(void **state) {
-    (void)state;
+TEST(a_slow_server_loses_its_partitions) {
     struct sight sight;
     add_servers(&sight, 0.2);
     assert_true(nd(&sight));
@@ -344,10 +328,9 @@ static void test_a_slow_server_loses_its_partitions(void **state) {
     assert_non_null(strstr(sight.reason, "nodes wait 170.0 ms longer for node-3, 17 % of a clock"));
 }
 
-/* It is about as fast as the others; slow only now; known by too few clocks; by chance; it has none; or most servers
- * are slow. */
-static void test_servers_that_keep_their_partitions(void **state) {
-    (void)state;
+/* Servers that keep their partitions: about as fast as the others, slow only lately, measured over too few clocks,
+ * slow by chance, or without partitions. So does each where most servers are slow. */
+TEST(servers_that_keep_their_partitions) {
     struct sight sight;
     add_servers(&sight, 0.04);
     assert_false(nd(&sight));
@@ -355,10 +338,10 @@ static void test_servers_that_keep_their_partitions(void **state) {
     sight.nodes[2].waits[AML_BALANCE_LONG].seconds = 0.03;
     assert_false(nd(&sight));
     add_servers(&sight, 0.2);
-    sight.nodes[2].waits[AML_BALANCE_LONG].clocks = 8 * BALANCE_CLOCKS - 1; /* of eight nodes */
+    sight.nodes[2].waits[AML_BALANCE_LONG].clocks = 8 * BALANCE_CLOCKS - 1; /* a clock too few, for eight nodes */
     assert_false(nd(&sight));
     add_servers(&sight, 0.2);
-    sight.nodes[2].speeds[AML_BALANCE_LONG].seconds = 40; /* of 60 */
+    sight.nodes[2].speeds[AML_BALANCE_LONG].seconds = 40; /* 40 of the window's 60 s */
     assert_false(nd(&sight));
     add_servers(&sight, 0.2);
     sight.nodes[2].waits[AML_BALANCE_LONG].error = 0.051;
@@ -366,21 +349,20 @@ static void test_servers_that_keep_their_partitions(void **state) {
     sight.nodes[2].waits[AML_BALANCE_LONG].error = 0.04;
     assert_true(nd(&sight));
     add_servers(&sight, 0.2);
-    sight.nodes[4].waits[AML_BALANCE_LONG].seconds = 0.19; /* about as slow, if only a while ago */
+    sight.nodes[4].waits[AML_BALANCE_LONG].seconds = 0.19; /* another server is about as slow, over the long window */
     assert_false(nd(&sight));
     add_servers(&sight, 0.2);
     sight.nodes[2].partitions = 0;
     assert_false(nd(&sight));
     add_servers(&sight, 0.2);
-    for (unsigned n = 3; n < 7; n++) { /* five of eight */
+    for (unsigned n = 3; n < 7; n++) { /* five of eight are slow */
         sight.nodes[n].waits[AML_BALANCE_SHORT].seconds = sight.nodes[n].waits[AML_BALANCE_LONG].seconds = 0.2;
     }
     assert_false(nd(&sight));
 }
 
-/* The slowest one comes first, and shares come before all. */
-static void test_one_at_a_time(void **state) {
-    (void)state;
+/* The slowest node is changed first, and shares are changed before anything else. */
+TEST(one_at_a_time) {
     struct sight sight;
     add_eight(&sight, 4);
     sight.nodes[2].speeds[AML_BALANCE_SHORT].slowness = sight.nodes[2].speeds[AML_BALANCE_LONG].slowness = 2;
@@ -393,18 +375,18 @@ static void test_one_at_a_time(void **state) {
 
 /* ---- A job, clock by clock ---- */
 
-/* Nodes that take as long as their speeds and shares say, give or take `jitter`. */
+/* Simulated nodes whose times follow their speeds and shares, give or take `jitter`. */
 struct job {
     uint64_t seed;
     unsigned count;
     double item_us[NODES_MAX], jitter;
     unsigned shards[NODES_MAX];
-    double extra; /* items that the first node has whatever its shards */
+    double extra; /* items of the first node beside its shards */
     struct monitor monitor;
     struct balance balance;
     uint64_t now_us, clock, version;
     unsigned changes;
-    double last_us; /* the last clocks' mean time */
+    double last_us; /* mean time of the last clocks */
 };
 
 static double random_of(struct job *job) {
@@ -496,7 +478,7 @@ static void job_run(struct job *job, unsigned clocks) {
     }
 }
 
-/* What a clock takes if no node waits. */
+/* The time of a clock in which no node waits. */
 static double ideal_us(const struct job *job) {
     double speed = 0;
     double items = 0;
@@ -508,8 +490,7 @@ static double ideal_us(const struct job *job) {
 }
 
 /* Invariant I10: 5 % of jitter are no reason for a plan. */
-static void test_jitter_changes_nothing(void **state) {
-    (void)state;
+TEST(jitter_changes_nothing) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct job job = {.seed = seed * 1000003, .count = 2 + (unsigned)(seed % (NODES_MAX - 1)), .jitter = 0.05};
         for (unsigned n = 0; n < job.count; n++) {
@@ -522,9 +503,9 @@ static void test_jitter_changes_nothing(void **state) {
     }
 }
 
-/* Invariants I10 and I12: under steady speeds at most two plans, and nobody waits for more than a tenth of the time. */
-static void test_steady_speeds(void **state) {
-    (void)state;
+/* Invariants I10 and I12: under steady speeds there are at most two plans, and no node waits for more than a tenth
+ * of the time. */
+TEST(steady_speeds) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct job job = {.seed = seed * 1000003, .count = 2 + (unsigned)(seed % (NODES_MAX - 1)), .jitter = 0.02};
         for (unsigned n = 0; n < job.count; n++) {
@@ -540,9 +521,8 @@ static void test_steady_speeds(void **state) {
     }
 }
 
-/* A node becomes slow, and well again: shares follow, though not at once. */
-static void test_speeds_that_change(void **state) {
-    (void)state;
+/* A node becomes slow and fast again; shares follow with a delay. */
+TEST(speeds_that_change) {
     struct job job = {.seed = 7, .count = 4, .item_us = {50, 50, 50, 50}, .jitter = 0.02};
     job_open(&job);
     job_run(&job, CLOCKS);
@@ -557,38 +537,12 @@ static void test_speeds_that_change(void **state) {
     monitor_close(&job.monitor);
 }
 
-/* Half of what a change promises does not come true, as the node keeps those shards that are most work: that is not
- * tried for ever. */
-static void test_uneven_shards(void **state) {
-    (void)state;
+/* A change brings only half of the promised gain, as the slow node keeps the shards with most work. Changes stop
+ * after some tries. */
+TEST(uneven_shards) {
     struct job job = {.seed = 9, .count = 4, .item_us = {50, 50, 50, 50}, .jitter = 0.02, .extra = 320};
     job_open(&job);
     job_run(&job, 4 * CLOCKS);
     assert_in_range(job.changes, 1, 3);
     monitor_close(&job.monitor);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights_go_by_speeds),
-        cmocka_unit_test(test_a_fixed_part_is_not_shared),
-        cmocka_unit_test(test_no_other_split_is_better),
-        cmocka_unit_test(test_unknown_speeds),
-        cmocka_unit_test(test_one_window_is_not_enough),
-        cmocka_unit_test(test_a_short_job),
-        cmocka_unit_test(test_slices_cost_their_fixed_time),
-        cmocka_unit_test(test_a_slice_is_filled),
-        cmocka_unit_test(test_dedicated_machines),
-        cmocka_unit_test(test_jitter_changes_nothing),
-        cmocka_unit_test(test_steady_speeds),
-        cmocka_unit_test(test_speeds_that_change),
-        cmocka_unit_test(test_uneven_shards),
-        cmocka_unit_test(test_a_straggler_is_replaced),
-        cmocka_unit_test(test_who_is_not_replaced),
-        cmocka_unit_test(test_one_at_a_time),
-        cmocka_unit_test(test_waits_begin_anew_with_other_nodes),
-        cmocka_unit_test(test_a_slow_server_loses_its_partitions),
-        cmocka_unit_test(test_servers_that_keep_their_partitions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

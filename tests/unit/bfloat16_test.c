@@ -1,15 +1,9 @@
-/* Rounding to bfloat16, against the definition; and that error feedback loses nothing. */
+/* Rounding to bfloat16 is checked against its definition; error feedback must lose nothing. */
 #include "agileml/wire/bfloat16.h"
+#include "tests/test.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { HALVES = 1 << 16, INFINITE = 0x7F80, LARGEST = 0x7F7F, SIGN = 0x8000 };
 
@@ -21,7 +15,8 @@ static float of_bits(uint32_t bits) {
 
 static uint16_t encoded(float value) {
     uint16_t half;
-    bfloat16_encode(&half, &value, 1);
+    float base = 0;
+    bfloat16_send(&half, &base, &value, 1);
     return half;
 }
 
@@ -36,8 +31,7 @@ static uint32_t chance(uint64_t *seed) {
     return (uint32_t)(*seed >> 32);
 }
 
-static void test_every_bfloat16_comes_back(void **state) {
-    (void)state;
+TEST(every_bfloat16_comes_back) {
     for (uint32_t half = 0; half < HALVES; half++) {
         float value = decoded((uint16_t)half);
         uint16_t again = encoded(value);
@@ -50,8 +44,7 @@ static void test_every_bfloat16_comes_back(void **state) {
 }
 
 /* Between each two neighbours: below the middle, the middle, above it; both signs. */
-static void test_rounds_to_nearest_even(void **state) {
-    (void)state;
+TEST(rounds_to_nearest_even) {
     for (uint32_t half = 0; half < LARGEST; half++) {
         for (uint32_t sign = 0; sign <= SIGN; sign += SIGN) {
             uint32_t low = half | sign, high = (half + 1) | sign;
@@ -65,8 +58,7 @@ static void test_rounds_to_nearest_even(void **state) {
     }
 }
 
-static void test_finite_stays_finite_and_the_rest_stays_what_it_is(void **state) {
-    (void)state;
+TEST(finite_stays_finite_and_the_rest_stays_what_it_is) {
     assert_int_equal(encoded(FLT_MAX), LARGEST);
     assert_int_equal(encoded(-FLT_MAX), LARGEST | SIGN);
     assert_int_equal(encoded(of_bits(0x7F7F8000)), LARGEST); /* the middle to infinity */
@@ -81,13 +73,12 @@ static void test_finite_stays_finite_and_the_rest_stays_what_it_is(void **state)
     }
 }
 
-/* Whatever the compiler makes of the loops: all lengths and alignments do the same as one element after the other. */
-static void test_arrays_are_done_element_by_element(void **state) {
-    (void)state;
+/* However the compiler vectorizes the loops, arrays of all lengths and alignments give the same as single elements. */
+TEST(arrays_are_done_element_by_element) {
     enum { MOST = 37 };
     uint64_t seed = 1;
     for (unsigned round = 0; round < 400; round++) {
-        float values[MOST], added[MOST], back[MOST];
+        float values[MOST], added[MOST], back[MOST], sent[MOST] = {0};
         uint16_t halves[MOST + 1];
         unsigned first = round % 4, count = round % (MOST - 3);
         for (unsigned i = 0; i < MOST; i++) {
@@ -95,7 +86,7 @@ static void test_arrays_are_done_element_by_element(void **state) {
             added[i] = 1.0F;
         }
         halves[count] = 0xABCD;
-        bfloat16_encode(halves, values + first, count);
+        bfloat16_send(halves, sent, values + first, count);
         assert_int_equal(halves[count], 0xABCD);
         bfloat16_decode(back + first, halves, count);
         bfloat16_add(added + first, halves, count);
@@ -110,9 +101,8 @@ static void test_arrays_are_done_element_by_element(void **state) {
 
 /* ---- Error feedback ---- */
 
-/* Whole numbers, so all sums are exact: what was sent plus what was not is what was added. */
-static void test_nothing_of_a_delta_is_lost(void **state) {
-    (void)state;
+/* Whole numbers make all sums exact: what was sent plus what is unsent equals what was added. */
+TEST(nothing_of_a_delta_is_lost) {
     enum { WIDTH = 19 };
     float row[WIDTH] = {0}, base[WIDTH] = {0};
     double added[WIDTH] = {0}, sums[WIDTH] = {0};
@@ -133,7 +123,7 @@ static void test_nothing_of_a_delta_is_lost(void **state) {
             assert_true(fabsf(row[i] - base[i]) <= 16); /* 4000 + 16 rounded */
             rounded = rounded || row[i] != base[i];
         }
-        /* A push: base is replaced, and the row is on top of it again what it was. */
+        /* A push replaces the base; the row is again base plus unsent. */
         float unsent[WIDTH];
         memcpy(unsent, row, sizeof unsent);
         bfloat16_unsent(unsent, base, WIDTH);
@@ -144,8 +134,7 @@ static void test_nothing_of_a_delta_is_lost(void **state) {
     assert_true(rounded);
 }
 
-static void test_a_delta_that_is_no_number_does_not_stay_unsent(void **state) {
-    (void)state;
+TEST(a_delta_that_is_no_number_does_not_stay_unsent) {
     float row[] = {INFINITY, -INFINITY, NAN, 5, FLT_MAX}, base[] = {1, 2, 3, NAN, 0};
     uint16_t sent[5];
     bfloat16_send(sent, base, row, 5);
@@ -160,9 +149,9 @@ static void test_a_delta_that_is_no_number_does_not_stay_unsent(void **state) {
     assert_true(row[4] == FLT_MAX - decoded(LARGEST));
 }
 
-/* A value near 1 that hardly changes: alone each rounding errs by up to 1 / 256 the same way. */
-static void test_what_is_pushed_is_right_on_average(void **state) {
-    (void)state;
+/* A value near 1 that hardly changes: without error feedback each rounding errs by up to 1 / 256 in the same
+ * direction. */
+TEST(what_is_pushed_is_right_on_average) {
     for (unsigned start = 0; start < 50; start++) {
         float value = 1.0F + (float)start / 5000;
         float error = 0;
@@ -181,12 +170,11 @@ static void test_what_is_pushed_is_right_on_average(void **state) {
     }
 }
 
-static void test_an_error_does_not_outgrow_the_value(void **state) {
-    (void)state;
+TEST(an_error_does_not_outgrow_the_value) {
     uint64_t seed = 3;
     float error = 0;
     for (unsigned n = 0; n < 200000; n++) {
-        float value = of_bits(chance(&seed)); /* any magnitude, infinities and NaNs among them */
+        float value = of_bits(chance(&seed)); /* any magnitude, infinities and NaNs too */
         value = n % 50 == 0 ? FLT_MAX : n % 50 == 1 ? -FLT_MAX : n % 50 == 2 ? INFINITY : value;
         uint16_t pushed;
         bfloat16_encode_fed(&pushed, &value, &error, 1);
@@ -200,18 +188,4 @@ static void test_an_error_does_not_outgrow_the_value(void **state) {
         bfloat16_feed(&error, &value, 1);
         assert_true(isfinite(error));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_bfloat16_comes_back),
-        cmocka_unit_test(test_rounds_to_nearest_even),
-        cmocka_unit_test(test_finite_stays_finite_and_the_rest_stays_what_it_is),
-        cmocka_unit_test(test_arrays_are_done_element_by_element),
-        cmocka_unit_test(test_nothing_of_a_delta_is_lost),
-        cmocka_unit_test(test_a_delta_that_is_no_number_does_not_stay_unsent),
-        cmocka_unit_test(test_what_is_pushed_is_right_on_average),
-        cmocka_unit_test(test_an_error_does_not_outgrow_the_value),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

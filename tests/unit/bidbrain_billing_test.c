@@ -1,21 +1,14 @@
-/* bidbrain/market/billing: the rules of both market models as tables of examples, in cents of a market whose price
- * changes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain/market/billing: the rules of both market models as tables of examples, in a market whose price changes. */
 
 #include "bidbrain/market/billing.h"
+#include "tests/test.h"
 
 #define DOLLAR PRICE_DOLLAR
 
-/* From 0 on $1, from 2:30 on $2, from 3:00 exactly $4 an hour. */
+/* The price is $1 an hour from 0 on, $2 from 2:30 and $4 from 3:00. */
 static struct markets markets;
 
 static int set_up(void **state) {
-    (void)state;
     static const struct market_point points[] = {
         {1000000, 1 * DOLLAR}, {1000000 + 9000, 2 * DOLLAR}, {1000000 + 10800, 4 * DOLLAR}};
     for (size_t i = 0; i < 3; i++) {
@@ -28,7 +21,6 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    (void)state;
     markets_close(&markets);
     return 0;
 }
@@ -51,19 +43,18 @@ static void check(const struct market_rules *rules, const struct example *exampl
     }
 }
 
-static void spot_of_2016(void **state) {
-    (void)state;
+TEST(spot_of_2016) {
     const int64_t hour = 3600 * DOLLAR;
     const struct example examples[] = {
-        {0, 3600, BILLING_RELEASED, hour, 3600, 0},     /* to the second: no second hour */
-        {0, 3601, BILLING_RELEASED, 2 * hour, 3601, 0}, /* a begun hour is paid whole */
+        {0, 3600, BILLING_RELEASED, hour, 3600, 0},     /* exactly an hour: no second hour */
+        {0, 3601, BILLING_RELEASED, 2 * hour, 3601, 0}, /* a begun hour is paid in full */
         {0, 1, BILLING_RELEASED, hour, 1, 0},
-        {0, 0, BILLING_RELEASED, hour, 0, 0}, /* the first hour begins with the machine */
+        {0, 0, BILLING_RELEASED, hour, 0, 0}, /* the first hour is begun at the launch */
         {0, 0, BILLING_EVICTED, 0, 0, 0},
-        {0, 1800, BILLING_EVICTED, 0, 0, 1800},    /* cut short by EC2 */
+        {0, 1800, BILLING_EVICTED, 0, 0, 1800},    /* the hour was cut short by EC2: free */
         {0, 3600, BILLING_EVICTED, hour, 3600, 0}, /* no hour was cut short */
         {0, 3600 + 3599, BILLING_EVICTED, hour, 3600, 3599},
-        {0, 9600, BILLING_RELEASED, 3 * hour, 9600, 0}, /* the price of 2:30 does not count in the hour of 2:00 */
+        {0, 9600, BILLING_RELEASED, 3 * hour, 9600, 0}, /* the price of 2:30 does not apply to the hour of 2:00 */
         {7200, 12000, BILLING_RELEASED, hour + 4 * hour, 4800, 0},
         {7201, 12000, BILLING_RELEASED, hour + 4 * hour, 4799, 0},
         {7199, 12000, BILLING_RELEASED, hour + 2 * hour, 4801, 0}, /* the second hour begins a second before 3:00 */
@@ -75,8 +66,7 @@ static void spot_of_2016(void **state) {
     check(&MARKET_EC2_2016, examples, sizeof examples / sizeof *examples);
 }
 
-static void spot_of_today(void **state) {
-    (void)state;
+TEST(spot_of_today) {
     const int64_t hour = 3600 * DOLLAR;
     const struct example examples[] = {
         {0, 3600, BILLING_RELEASED, hour, 3600, 0},
@@ -96,13 +86,12 @@ static void spot_of_today(void **state) {
     check(&MARKET_EC2, examples, sizeof examples / sizeof *examples);
 }
 
-/* A whole number of cents, half a cent and more rounded up: how a bill is written. */
+/* An amount rounded as in bills: to whole cents, half a cent up. */
 static int64_t amount_cents(int64_t amount) {
     return (amount + AMOUNT_DOLLAR / 200) / (AMOUNT_DOLLAR / 100);
 }
 
-static void on_demand(void **state) {
-    (void)state;
+TEST(on_demand) {
     static const struct {
         const struct market_rules *rules;
         int64_t seconds;
@@ -119,10 +108,9 @@ static void on_demand(void **state) {
     }
 }
 
-static void cents_are_rounded_once(void **state) {
-    (void)state;
+TEST(cents_are_rounded_once) {
     struct bill total = {0};
-    struct bill one = billing_on_demand(&MARKET_EC2, 1, 0, 3600, BILLING_RELEASED); /* a micro-dollar */
+    struct bill one = billing_on_demand(&MARKET_EC2, 1, 0, 3600, BILLING_RELEASED); /* one micro-dollar an hour */
     bill_add(&total, one, 4999);
     assert_int_equal(amount_cents(total.amount), 0);
     bill_add(&total, one, 1);
@@ -130,9 +118,8 @@ static void cents_are_rounded_once(void **state) {
     assert_int_equal(total.paid_seconds, 5000 * 3600);
 }
 
-/* Whatever the price does: the parts of a stay that a hand-over at a whole hour makes cost what the whole costs. */
-static void hours_add_up(void **state) {
-    (void)state;
+/* At any price, the parts of a stay that is divided at whole hours cost as much as the stay. */
+TEST(hours_add_up) {
     for (int64_t start = 0; start < 4000; start += 77) {
         for (int64_t hours = 1; hours < 3; hours++) {
             for (int model = 0; model < 2; model++) {
@@ -149,8 +136,7 @@ static void hours_add_up(void **state) {
     }
 }
 
-static void models_have_names(void **state) {
-    (void)state;
+TEST(models_have_names) {
     const struct market_rules *rules;
     struct error error = {0};
     assert_true(market_rules_read(&rules, "model", "ec2", &error) == 0 && rules == &MARKET_EC2);
@@ -160,9 +146,5 @@ static void models_have_names(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spot_of_2016),           cmocka_unit_test(spot_of_today), cmocka_unit_test(on_demand),
-        cmocka_unit_test(cents_are_rounded_once), cmocka_unit_test(hours_add_up),  cmocka_unit_test(models_have_names),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(set_up, tear_down);
 }

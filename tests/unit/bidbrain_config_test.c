@@ -1,19 +1,12 @@
-/* bidbrain/daemon/config: what is read, the defaults, and one line for each kind of mistake, with its key. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain/daemon/config: values read, defaults, and one line for each kind of mistake, which names the key. */
 
 #include "agileml/net/key.h"
 #include "agileml/wire/message.h"
 #include "bidbrain/daemon/config.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char LEAST[] =
@@ -31,8 +24,7 @@ static void replaced(char text[2048], const char *from, const char *to) {
     snprintf(text, 2048, "%.*s%s%s", (int)(at - LEAST), LEAST, to, at + strlen(from));
 }
 
-static void reads_what_is_there_and_knows_the_rest(void **state) {
-    (void)state;
+TEST(reads_what_is_there_and_knows_the_rest) {
     struct config config;
     struct findings findings = {.file = "some/where/b.json"};
     char region[MARKET_TEXT_MAX];
@@ -40,19 +32,19 @@ static void reads_what_is_there_and_knows_the_rest(void **state) {
     assert_string_equal(config.job, "j");
     assert_int_equal(config.provider, CONFIG_EC2);
     assert_ptr_equal(config.rules, &MARKET_EC2);
-    assert_string_equal(config.types[0], "c4.xlarge");
-    assert_null(config.types[1]);
-    assert_string_equal(config.zones[1], "us-east-1b");
-    assert_string_equal(config.arguments[1], "8");
-    assert_string_equal(config.reliable_zone, "us-east-1a"); /* the first zone */
-    assert_int_equal(config.reliable, 1);
+    assert_string_equal(config.markets.types[0], "c4.xlarge");
+    assert_null(config.markets.types[1]);
+    assert_string_equal(config.markets.zones[1], "us-east-1b");
+    assert_string_equal(config.node.arguments[1], "8");
+    assert_string_equal(config.reliable.zone, "us-east-1a"); /* defaults to the first zone */
+    assert_int_equal(config.reliable.count, 1);
     assert_string_equal(config_subnet(&config, "us-east-1a"), "subnet-1");
     assert_null(config_subnet(&config, "us-east-1b"));
-    assert_string_equal(config.state, "some/where/bidbrain.db"); /* beside the configuration */
-    assert_true(isinf(config.budget_dollars) && isinf(config.most_dollars_per_hour));
-    assert_int_equal(config.decision_seconds, 120);
-    assert_int_equal(config.call, PROVIDER_RUN_INSTANCES);
-    assert_int_equal(config.cooldown_seconds, 600);
+    assert_string_equal(config.state, "some/where/bidbrain.db"); /* relative to the configuration's folder */
+    assert_true(isinf(config.limits.budget_dollars) && isinf(config.limits.most_dollars_per_hour));
+    assert_int_equal(config.periods.decision_seconds, 120);
+    assert_int_equal(config.launch.call, PROVIDER_RUN_INSTANCES);
+    assert_int_equal(config.limits.cooldown_seconds, 600);
     config_region(&config, region);
     assert_string_equal(region, "us-east-1");
     config_close(&config);
@@ -64,7 +56,7 @@ static void reads_what_is_there_and_knows_the_rest(void **state) {
     findings.file = "b.json";
     assert_int_equal(config_parse(&config, old, strlen(old), &findings), 0);
     findings_close(&findings);
-    assert_int_equal(config.cooldown_seconds, 0);
+    assert_int_equal(config.limits.cooldown_seconds, 0);
     config_close(&config);
 }
 
@@ -83,8 +75,7 @@ static void assert_refused(const char *from, const char *to, const char *expecte
     config_close(&config);
 }
 
-static void says_what_is_wrong_and_where(void **state) {
-    (void)state;
+TEST(says_what_is_wrong_and_where) {
     static const struct {
         const char *from, *to, *expected;
     } cases[] = {
@@ -133,15 +124,14 @@ static void says_what_is_wrong_and_where(void **state) {
     }
 }
 
-/* All mistakes of the form, or else all of the meaning. */
-static void tells_all_mistakes(void **state) {
-    (void)state;
+/* Reports all mistakes of form or, if the form is right, all mistakes of meaning. */
+TEST(tells_all_mistakes) {
     struct config config;
     struct error error = {0};
     static const char form[] = "{\"job\": 1, \"privider\": \"ec2\", \"limits\": {\"most_vcpus\": -1}}";
     struct findings findings = {.file = "b.json"};
     assert_int_equal(config_parse(&config, form, strlen(form), &findings), AML_EINPUT);
-    assert_int_equal(findings.errors, 7); /* and provider, node, controller, on_demand are missing */
+    assert_int_equal(findings.errors, 7); /* seven, with the missing provider, node, controller and on_demand */
     assert_int_equal(findings_first(&findings, &error), AML_EINPUT);
     assert_string_equal(error.text, "b.json: job: expected a string of at least one character, without control "
                                     "characters (and 6 more: 'bidbrain check-config' lists all)");
@@ -160,48 +150,37 @@ static void tells_all_mistakes(void **state) {
     findings_close(&findings);
 }
 
-/* A configuration of this text, in a file of its own, is refused. */
+/* Reading a file with this text fails with the expected error. */
 static void assert_file_refused(const char *text, const char *expected) {
-    char path[] = "/tmp/bidbrain_config_XXXXXX";
     struct config config;
     struct error error = {0};
-    struct findings findings = {.file = path};
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    assert_int_equal(write(file, text, strlen(text)), strlen(text));
-    close(file);
+    struct findings findings = {.file = write_text("config", text)};
     assert_int_equal(config_read(&config, &findings), AML_EINPUT);
     assert_int_equal(findings_first(&findings, &error), AML_EINPUT);
     findings_close(&findings);
-    unlink(path);
     if (strstr(error.text, expected) == NULL) {
         fail_msg("'%s' is not in '%s'", expected, error.text);
     }
     config_close(&config);
 }
 
-static void looks_for_the_files_it_names(void **state) {
-    (void)state;
+TEST(looks_for_the_files_it_names) {
     char text[2048];
     struct config config;
-    struct findings findings = {.file = "/tmp/no-such.json"};
+    struct findings findings = {.file = "no-such.json"};
     replaced(text, "\"region\"", "\"key\": \"no-such.key\", \"region\"");
-    assert_file_refused(text, ": key: /tmp/no-such.key: can't read the key file: No such file");
+    assert_file_refused(text, ": key: no-such.key: can't read the key file: No such file");
     assert_int_equal(config_read(&config, &findings), AML_EINPUT);
-    assert_non_null(strstr(findings.list[0].text, "/tmp/no-such.json: No such file"));
+    assert_non_null(strstr(findings.list[0].text, "no-such.json: No such file"));
     findings_close(&findings);
     config_close(&config);
 }
 
-static void the_key_is_the_jobs(void **state) {
-    (void)state;
-    char folder[] = "/tmp/bidbrain_config_XXXXXX";
-    char job[64], token[64], text[2048], setting[128], expected[128];
+TEST(the_key_is_the_jobs) {
+    const char *job = "job.key", *token = "token";
+    char text[2048], setting[128], expected[128];
     struct net_key key;
     struct error error = {0};
-    assert_non_null(mkdtemp(folder));
-    snprintf(job, sizeof job, "%s/job.key", folder);
-    snprintf(token, sizeof token, "%s/token", folder);
     assert_int_equal(net_key_generate(job, &error), 0);
     assert_int_equal(net_key_load(job, &key, &error), 0);
     assert_int_equal(net_token_issue(&key, (struct net_token_terms){.roles = ROLE_OPERATOR}, token, &error), 0);
@@ -209,9 +188,6 @@ static void the_key_is_the_jobs(void **state) {
     snprintf(expected, sizeof expected, ": key: %s: a token, expected the job's key", token);
     replaced(text, "\"region\"", setting);
     assert_file_refused(text, expected);
-    unlink(token);
-    unlink(job);
-    rmdir(folder);
 }
 
 static void assert_warned(const char *from, const char *to, const char *expected) {
@@ -229,8 +205,7 @@ static void assert_warned(const char *from, const char *to, const char *expected
     config_close(&config);
 }
 
-static void warns_where_one_price_takes_all(void **state) {
-    (void)state;
+TEST(warns_where_one_price_takes_all) {
     assert_warned(", \"us-east-1b\"]}, \"launch\": {\"image\": \"ami-1\", \"subnets\": {\"us-east-1a\": "
                   "\"subnet-1\"}}, \"node\": {\"app\": \"mf\", \"binary\": \"s3://b/mf\", \"arguments\": "
                   "[\"--rank\", \"8\"]}, \"controller\": \"tcp://10.0.0.1:7000\", \"on_demand\": {",
@@ -243,13 +218,5 @@ static void warns_where_one_price_takes_all(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_is_there_and_knows_the_rest),
-        cmocka_unit_test(says_what_is_wrong_and_where),
-        cmocka_unit_test(tells_all_mistakes),
-        cmocka_unit_test(looks_for_the_files_it_names),
-        cmocka_unit_test(warns_where_one_price_takes_all),
-        cmocka_unit_test(the_key_is_the_jobs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(files_open, files_close);
 }

@@ -1,18 +1,12 @@
-/* bidbrain/policy/eviction: what is learned from small series can be computed by hand; nothing of the future is used;
- * how often it is asked to learn does not matter; probabilities are ordered; the calibration report counts right. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain/policy/eviction: estimates from small series match computations by hand and use nothing of the future.
+ * They do not depend on how often they are updated, probabilities are ordered, and the calibration report counts
+ * right. */
 
 #include "agileml/base/memory.h"
 #include "bidbrain/policy/eviction.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { DAY = 24 * HOUR };
 #define START INT64_C(1458000000) /* a multiple of a day */
@@ -21,7 +15,7 @@ static void add(struct markets *markets, const char *type, int64_t time, int64_t
     assert_int_equal(markets_add(markets, type, "z", "p", (struct market_point){START + time, price}, NULL), 0);
 }
 
-/* Two markets, `days` long: a quiet one, and one with spikes that come at random moments. */
+/* Two markets of `days` days: a quiet market, and a market with spikes at random moments. */
 static void random_markets(struct markets *markets, int64_t days, uint64_t seed) {
     for (int64_t t = 0; t < days * DAY; t += 60 + (int64_t)(seed % 1200)) {
         seed = hash_mix(seed);
@@ -34,10 +28,9 @@ static void random_markets(struct markets *markets, int64_t days, uint64_t seed)
 
 static const int64_t on_demand[2] = {100000, 100000};
 
-static void probabilities_follow_the_counts(void **state) {
-    (void)state;
-    /* $0.02, and for five minutes from each full third hour on $0.05: a sample within the hour before a spike sees
-     * it. */
+TEST(probabilities_follow_the_counts) {
+    /* The price is $0.02, and $0.05 for five minutes from every third hour on. Samples in the hour before a spike
+     * see it. */
     struct markets markets = {0};
     for (int64_t t = 0; t < 60 * DAY; t += 3 * HOUR) {
         add(&markets, "t", t, 50000);
@@ -49,8 +42,8 @@ static void probabilities_follow_the_counts(void **state) {
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 60 * DAY);
     eviction_table_open(&table, &eviction, EVICTION_CHOSEN, START + 60 * DAY);
-    /* Of the 36 samples of three hours 12 see the next spike within the hour; the one in the spike itself does not see
-     * a higher price. The prior of a day stands beside the samples of so many days that the longest memory weighs. */
+    /* 12 of the 36 samples in three hours see the next spike within the hour; the sample in the spike sees no higher
+     * price. The prior of one day is weighed against the days that the longest memory counts. */
     double all = eviction_estimate(&table, 0, EVICTION_ANY, EVICTION_DELTA[8], HOUR).probability;
     assert_true(fabs(all - 12.0 / 36) < 0.01);
     double half = eviction_estimate(&table, 0, EVICTION_ANY, EVICTION_DELTA[8], HOUR / 2).probability;
@@ -66,9 +59,8 @@ static void probabilities_follow_the_counts(void **state) {
     markets_close(&markets);
 }
 
-static void a_regime_tells_more_than_the_average(void **state) {
-    (void)state;
-    /* A price that has just moved a lot goes up again within the hour; one that was still for an hour stays so all
+TEST(a_regime_tells_more_than_the_average) {
+    /* A price that has just moved a lot rises again within the hour. A price that was still for an hour stays so all
      * day. */
     struct markets markets = {0};
     for (int64_t day = 0; day < 40; day++) {
@@ -95,8 +87,7 @@ static void a_regime_tells_more_than_the_average(void **state) {
     markets_close(&markets);
 }
 
-static void a_market_without_history_gets_the_prior(void **state) {
-    (void)state;
+TEST(a_market_without_history_gets_the_prior) {
     struct markets markets = {0};
     add(&markets, "new", 0, 20000);
     markets_finish(&markets);
@@ -112,8 +103,8 @@ static void a_market_without_history_gets_the_prior(void **state) {
     markets_close(&markets);
 }
 
-/* Half a year: for `spiky` of the days a spike in each full hour, then none; or a spike in each fourth hour by chance,
- * all the time. */
+/* `days` days of prices. If `spiky` > 0, each hour of the first `spiky` days has a spike; else a random quarter of
+ * all hours. */
 static void changing_market(struct markets *markets, const char *type, int64_t days, int64_t spiky, uint64_t seed) {
     for (int64_t t = 0; t < days * DAY; t += HOUR) {
         seed = hash_mix(seed);
@@ -123,10 +114,9 @@ static void changing_market(struct markets *markets, const char *type, int64_t d
     }
 }
 
-/* A market that has changed its ways is better predicted by a short memory; one that has not by a long one, since a
- * short one follows chance. Estimates follow. */
-static void the_memory_is_chosen_by_what_it_predicts(void **state) {
-    (void)state;
+/* A short memory predicts a changed market better; a long memory predicts an unchanged market better, as a short
+ * memory follows chance. Estimates use the better memory. */
+TEST(the_memory_is_chosen_by_what_it_predicts) {
     struct markets markets = {0};
     changing_market(&markets, "changed", 60, 50, 1);
     changing_market(&markets, "same", 60, 0, 2);
@@ -154,9 +144,8 @@ static void the_memory_is_chosen_by_what_it_predicts(void **state) {
     markets_close(&markets);
 }
 
-/* The paper's estimate by hand: of 50 days with a spike each hour and 10 without, all alike. */
-static void all_history_counts_alike(void **state) {
-    (void)state;
+/* The paper's estimate by hand: 50 days with a spike each hour and 10 days without, all weighed alike. */
+TEST(all_history_counts_alike) {
     struct markets markets = {0};
     changing_market(&markets, "changed", 60, 50, 1);
     markets_finish(&markets);
@@ -165,7 +154,7 @@ static void all_history_counts_alike(void **state) {
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 60 * DAY);
     eviction_table_open(&table, &eviction, EVICTION_ALL, START + 60 * DAY);
-    /* Ten of the twelve samples of an hour: those within a spike see no higher price. */
+    /* Ten of an hour's twelve samples see the spike; those within a spike see no higher price. */
     double expected = 50.0 / 60 * 10 / 12;
     assert_true(fabs(eviction_estimate(&table, 0, EVICTION_ANY, 25213, HOUR).probability - expected) < 0.01);
     eviction_table_close(&table);
@@ -178,9 +167,8 @@ static void check_equal(const struct eviction_table *a, const struct eviction_ta
     assert_memory_equal(a->markets, b->markets, a->count * sizeof *a->markets);
 }
 
-/* Two histories that agree until a moment and differ wildly after it give the same estimates at that moment. */
-static void the_future_is_not_used(void **state) {
-    (void)state;
+/* Two histories that differ only after a moment give the same estimates at that moment. */
+TEST(the_future_is_not_used) {
     for (uint64_t seed = 1; seed <= 5; seed++) {
         struct markets whole = {0};
         struct markets other = {0};
@@ -200,7 +188,7 @@ static void the_future_is_not_used(void **state) {
         struct eviction_table of_b;
         eviction_open(&a, &whole, on_demand);
         eviction_open(&b, &other, on_demand);
-        for (int64_t t = START; t <= now; t += 5000) { /* in steps on one side */
+        for (int64_t t = START; t <= now; t += 5000) { /* one side is advanced in steps */
             eviction_advance(&a, t);
         }
         eviction_advance(&a, now);
@@ -221,8 +209,7 @@ static void the_future_is_not_used(void **state) {
     }
 }
 
-static void estimates_are_ordered(void **state) {
-    (void)state;
+TEST(estimates_are_ordered) {
     struct markets markets = {0};
     random_markets(&markets, 10, 77);
     struct eviction eviction;
@@ -251,10 +238,9 @@ static void estimates_are_ordered(void **state) {
     markets_close(&markets);
 }
 
-/* Markets that keep their nature: what is predicted with two weeks' history comes true in the next weeks, and knowing
- * the regime makes predictions better than the average does. */
-static void predictions_come_true(void **state) {
-    (void)state;
+/* In steady markets, predictions from two weeks' history hold in the next weeks. Predictions that know the regime
+ * beat the average. */
+TEST(predictions_come_true) {
     struct markets markets = {0};
     random_markets(&markets, 50, 5);
     struct eviction eviction;
@@ -277,7 +263,7 @@ static void predictions_come_true(void **state) {
                             evicted);
         }
     }
-    /* The prior, in which the quiet market is half of what is known, draws by up to a day in seven. */
+    /* The quiet market is half of the known data, so the prior shifts estimates by up to a day in seven. */
     assert_true(calibration_worst(&average, 1000) < 0.08);
     assert_true(by_regime.brier < 0.9 * average.brier);
     eviction_table_close(&table);
@@ -285,8 +271,7 @@ static void predictions_come_true(void **state) {
     markets_close(&markets);
 }
 
-static void calibration_counts(void **state) {
-    (void)state;
+TEST(calibration_counts) {
     struct calibration calibration = {0};
     for (int i = 0; i < 200; i++) {
         calibration_add(&calibration, 0.25, i % 4 == 0);
@@ -297,19 +282,4 @@ static void calibration_counts(void **state) {
     assert_true(fabs(calibration_worst(&calibration, 100) - 0.5) < 1e-9);
     assert_true(calibration_worst(&calibration, 200) == 0);
     assert_true(fabs(calibration.brier - (50 * 0.5625 + 150 * 0.0625 + 100)) < 1e-9);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(probabilities_follow_the_counts),
-        cmocka_unit_test(a_regime_tells_more_than_the_average),
-        cmocka_unit_test(a_market_without_history_gets_the_prior),
-        cmocka_unit_test(the_memory_is_chosen_by_what_it_predicts),
-        cmocka_unit_test(all_history_counts_alike),
-        cmocka_unit_test(the_future_is_not_used),
-        cmocka_unit_test(estimates_are_ordered),
-        cmocka_unit_test(predictions_come_true),
-        cmocka_unit_test(calibration_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
-/* bidbrain/daemon/footprint: made-up states and markets, and what is decided on them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain/daemon/footprint: decisions on made-up states and markets. */
 
 #include "bidbrain/daemon/footprint.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #define NOW INT64_C(1456790400) /* 2016-03-01 */
 enum { MACHINES = 16, LAUNCHES = 4, LEAD = 120 };
@@ -19,7 +12,7 @@ static const struct catalog_price TYPES[2] = {{"us-east-1", "cheap.large", 10000
                                               {"us-east-1", "dear.large", 200000, 4, 8192}};
 static const struct catalog_price RELIABLE = {"us-east-1", "own.large", 120000, 4, 8192};
 
-/* Two spot markets, then the cheap type on demand. */
+/* Two spot markets, and the cheap type on demand. */
 struct world {
     struct markets prices;
     struct portfolio_market markets[3];
@@ -123,20 +116,19 @@ static unsigned bought(const struct world *w) {
     return count;
 }
 
-static void buys_the_cheapest_up_to_the_limits(void **state) {
-    (void)state;
+TEST(buys_the_cheapest_up_to_the_limits) {
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     decide(&w);
-    assert_int_equal(bought(&w), 10); /* 40 vCPUs */
+    assert_int_equal(bought(&w), 10); /* up to 40 vCPUs */
     assert_int_equal(w.plan.buys[0].market, 0);
     assert_true(w.plan.buys[0].bid > 20000);
-    assert_true(isinf(w.plan.cost_per_work)); /* nothing worked before */
+    assert_true(isinf(w.plan.cost_per_work)); /* no machine worked before */
     w.f.known.limits.most_machines = 3;
     decide(&w);
     assert_int_equal(bought(&w), 3);
     w.f.known.limits.most_machines = 100;
-    w.f.known.limits.most_dollars_per_hour = 0.12 + 0.1; /* the reliable one, and five at 0.02 */
+    w.f.known.limits.most_dollars_per_hour = 0.12 + 0.1; /* the reliable machine, and five at 0.02 */
     decide(&w);
     assert_int_equal(bought(&w), 5);
     w.f.known.limits.most_dollars_per_hour = 1000;
@@ -144,7 +136,7 @@ static void buys_the_cheapest_up_to_the_limits(void **state) {
     decide(&w);
     assert_int_equal(w.plan.buys[0].count, 5);
     w.f.known.limits.least_markets = 1;
-    w.markets[0].closed_until = NOW + 1; /* cooling down: the other one */
+    w.markets[0].closed_until = NOW + 1; /* the cheap market cools down: buy in the other */
     decide(&w);
     assert_int_equal(w.plan.buys[0].market, 1);
     w.markets[0].closed_until = NOW;
@@ -153,46 +145,44 @@ static void buys_the_cheapest_up_to_the_limits(void **state) {
     world_close(&w);
 }
 
-static void measured_speeds_count(void **state) {
-    (void)state;
+TEST(measured_speeds_count) {
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 30000);
-    w.markets[0].speed = 0.5; /* 0.01 for an hour of work, the other one 0.0075 */
+    w.markets[0].speed = 0.5; /* 0.01 for an hour's work of a vCPU; the other market costs 0.0075 */
     decide(&w);
     assert_int_equal(w.plan.buys[0].market, 1);
-    assert_int_equal(bought(&w), 10); /* 40 vCPUs */
+    assert_int_equal(bought(&w), 10); /* up to 40 vCPUs */
     w.markets[1].speed = 0.5;
     decide(&w);
     assert_int_equal(w.plan.buys[0].market, 0);
     assert_int_equal(bought(&w), 10);
-    w.markets[0].speed = w.markets[1].speed = 0.1; /* the work costs more than that of the machines on demand */
+    w.markets[0].speed = w.markets[1].speed = 0.1; /* work costs more than on machines on demand */
     decide(&w);
     assert_int_equal(bought(&w), 0);
-    w.f.known.reference_speed = 0.1; /* which are not faster */
+    w.f.known.reference_speed = 0.1; /* machines on demand are as slow */
     decide(&w);
     assert_int_equal(bought(&w), 10);
     world_close(&w);
 }
 
-static void types_of_unknown_speed_are_probed(void **state) {
-    (void)state;
+TEST(types_of_unknown_speed_are_probed) {
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 30000);
     w.f.known.probes = 4;
-    w.f.known.limits.most_vcpus = 128; /* 32 machines, of which an eighth may be probes */
+    w.f.known.limits.most_vcpus = 128; /* 32 machines, an eighth of which may be probes */
     decide(&w);
     assert_int_equal(w.plan.buy_count, 2);
     assert_int_equal(w.plan.buys[0].market, 0);
-    assert_int_equal(w.plan.buys[0].count, 30); /* as much is paid an hour as for 32 */
+    assert_int_equal(w.plan.buys[0].count, 30); /* together with the probe as expensive as 32 */
     assert_false(w.plan.buys[0].probe);
     assert_int_equal(w.plan.buys[1].market, 1);
     assert_int_equal(w.plan.buys[1].count, 1);
     assert_true(w.plan.buys[1].probe);
-    w.markets[0].speed = 2; /* the other type can't cost less for its work: at most 2, too */
+    w.markets[0].speed = 2; /* even at the assumed highest speed, 2, the other type can't do work for less */
     decide(&w);
     assert_int_equal(w.plan.buy_count, 1);
     w.markets[0].speed = 0;
-    w.markets[1].speed = 1; /* it is known */
+    w.markets[1].speed = 1; /* a known speed needs no probe */
     decide(&w);
     assert_int_equal(w.plan.buy_count, 1);
     w.markets[1].speed = 0;
@@ -204,15 +194,14 @@ static void types_of_unknown_speed_are_probed(void **state) {
     decide(&w);
     assert_int_equal(w.plan.buy_count, 1);
     w.f.known.end.work = 0;
-    add_machine(&w, "dear.large", PROVIDER_SPOT, 600); /* it is there already */
+    add_machine(&w, "dear.large", PROVIDER_SPOT, 600); /* a machine of the other type runs already */
     decide(&w);
     assert_int_equal(w.plan.buy_count, 1);
     assert_int_equal(w.plan.buys[0].market, 0);
     world_close(&w);
 }
 
-static void pending_is_not_bought_twice_and_does_not_work(void **state) {
-    (void)state;
+TEST(pending_is_not_bought_twice_and_does_not_work) {
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.launches[0] = (struct ledger_launch){
@@ -227,7 +216,7 @@ static void pending_is_not_bought_twice_and_does_not_work(void **state) {
         decide(&w);
         assert_int_equal(bought(&w), 4);
     }
-    /* Two of its machines are known, but run not yet: still six in all. */
+    /* Two of the launch's machines are known, but do not run yet: still six in all. */
     for (int i = 0; i < 2; i++) {
         struct ledger_machine *machine = add_machine(&w, "cheap.large", PROVIDER_SPOT, 10);
         strcpy(machine->machine.token, "t");
@@ -237,14 +226,14 @@ static void pending_is_not_bought_twice_and_does_not_work(void **state) {
     decide(&w);
     assert_int_equal(bought(&w), 4);
     assert_true(isinf(w.plan.cost_per_work));
-    w.launches[0].stage = LEDGER_FILLED; /* and no more came */
+    w.launches[0].stage = LEDGER_FILLED; /* filled, with no more machines */
     decide(&w);
     assert_int_equal(bought(&w), 8);
     w.machines[0].running = w.machines[1].running = NOW - 5;
     decide(&w);
     assert_int_equal(bought(&w), 8);
     assert_true(isfinite(w.plan.cost_per_work) != 0);
-    w.machines[0].machine.noticed = true; /* is about to go: its place is free */
+    w.machines[0].machine.noticed = true; /* a machine with a notice no longer takes a place */
     decide(&w);
     assert_int_equal(bought(&w), 9);
     w.machines[1].release_at = NOW + 60;
@@ -264,40 +253,39 @@ static unsigned released(const struct world *w) {
     return count;
 }
 
-/* What is left of the job takes some of a launch's machines for another hour; the others go at the end of theirs. */
-static void the_end_keeps_what_it_needs(void **state) {
-    (void)state;
+/* Only some of a launch's machines get another hour for the rest of the job; the others are released at their hour's
+ * end. */
+TEST(the_end_keeps_what_it_needs) {
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     for (int i = 0; i < 10; i++) {
         strcpy(add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100)->machine.token, "t");
     }
     w.f.known.end = (struct policy_end){.work = 12, .deadline = INFINITY, .boot = 0.03, .whole_hours = true};
-    decide(&w); /* 12 of 40 vCPU-hours */
+    decide(&w); /* 12 vCPU-hours of work; ten machines give 40 */
     assert_int_equal(w.plan.renewed, 1);
     assert_int_equal(w.plan.released, 1);
     assert_int_equal(w.plan.buy_count, 0);
     assert_in_range(released(&w), 5, 7);
     assert_true(w.plan.hours_left > 0.6 && w.plan.hours_left <= 1);
-    w.f.known.end.deadline = 0.5; /* all but a few are needed */
+    w.f.known.end.deadline = 0.5; /* the deadline needs all but a few machines */
     decide(&w);
     assert_in_range(released(&w), 1, 4);
     assert_true(w.plan.hours_left <= 0.5);
-    w.f.known.end.work = 400; /* not the end: the paper's rule */
+    w.f.known.end.work = 400; /* not near the end: the paper's rule applies */
     w.f.known.end.deadline = INFINITY;
     decide(&w);
     assert_int_equal(released(&w), 0);
     world_close(&w);
 }
 
-/* What is on its way may be enough for the end: it counts. */
-static void the_end_waits_for_what_is_under_way(void **state) {
-    (void)state;
+/* Pending machines count as work for the end of the job. */
+TEST(the_end_waits_for_what_is_under_way) {
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.f.known.end = (struct policy_end){.work = 12, .deadline = INFINITY, .boot = 0.03, .whole_hours = true};
     decide(&w);
-    assert_in_range(bought(&w), 2, 4); /* and not ten */
+    assert_in_range(bought(&w), 2, 4); /* not ten */
     w.launches[0] = (struct ledger_launch){
         .launch = {.token = "t", .type = "cheap.large", .zone = "us-east-1a", .count = 4, .bid = 90000},
         .stage = LEDGER_SENT};
@@ -310,10 +298,9 @@ static void the_end_waits_for_what_is_under_way(void **state) {
     world_close(&w);
 }
 
-/* On demand, which works always and costs more: for a deadline that spot machines can't meet, and only if it is
- * allowed. */
-static void a_deadline_may_pay_for_on_demand(void **state) {
-    (void)state;
+/* Machines on demand never fail but cost more. They are bought for a deadline that spot machines can't meet, and
+ * only if allowed. */
+TEST(a_deadline_may_pay_for_on_demand) {
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.f.known.end = (struct policy_end){.work = 38, .deadline = 1.2, .boot = 0.03, .whole_hours = true};
@@ -330,19 +317,18 @@ static void a_deadline_may_pay_for_on_demand(void **state) {
     world_close(&w);
 }
 
-static void hours_are_renewed_or_end(void **state) {
-    (void)state;
+TEST(hours_are_renewed_or_end) {
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     for (int i = 0; i < 10; i++) {
         add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
     }
-    decide(&w); /* 100 s before the end: nothing better is there */
+    decide(&w); /* 100 s before the hour's end, nothing better is offered */
     assert_int_equal(w.plan.renewed, 1);
     assert_int_equal(w.plan.released, 0);
     assert_int_equal(w.plan.buy_count, 0);
     assert_int_equal(next_look(&w), NOW + 100 - LEAD + HOUR);
-    /* The dear market's machines are given back at their hour's end when the cheap one is open again. */
+    /* The dear market's machines are released at their hour's end when the cheap market is open again. */
     for (size_t i = 0; i < w.f.machine_count; i++) {
         strcpy(w.machines[i].machine.type, "dear.large");
     }
@@ -352,7 +338,7 @@ static void hours_are_renewed_or_end(void **state) {
     assert_int_equal(w.release_at[9], NOW + 100);
     assert_int_equal(w.plan.buys[0].market, 0);
     assert_int_equal(bought(&w), 10);
-    /* In the middle of the hour nothing happens to them. */
+    /* In the middle of their hour machines are kept. */
     for (size_t i = 0; i < w.f.machine_count; i++) {
         w.machines[i].machine.launched = NOW - 1000;
     }
@@ -362,9 +348,8 @@ static void hours_are_renewed_or_end(void **state) {
     world_close(&w);
 }
 
-/* An hour that would pass the cap on dollars an hour is not renewed; up to it, it is. */
-static void renewals_keep_the_rate(void **state) {
-    (void)state;
+/* An hour is renewed up to the cap on dollars an hour, not beyond. */
+TEST(renewals_keep_the_rate) {
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     for (int i = 0; i < 10; i++) {
@@ -383,10 +368,9 @@ static void renewals_keep_the_rate(void **state) {
     world_close(&w);
 }
 
-static void on_demand_stands_in_and_goes_again(void **state) {
-    (void)state;
+TEST(on_demand_stands_in_and_goes_again) {
     struct world w;
-    world_open(&w, &MARKET_EC2, 150000, 250000); /* both spot prices above on demand */
+    world_open(&w, &MARKET_EC2, 150000, 250000); /* both spot prices are above on demand */
     decide(&w);
     assert_int_equal(w.plan.buy_count, 0);
     w.f.known.fallback = FALLBACK_ALWAYS;
@@ -397,7 +381,7 @@ static void on_demand_stands_in_and_goes_again(void **state) {
     for (int i = 0; i < 10; i++) {
         add_machine(&w, "cheap.large", PROVIDER_ON_DEMAND, 1000)->fallback = true;
     }
-    decide(&w); /* asked at each decision, and kept while nothing is cheaper */
+    decide(&w); /* reconsidered at each decision; kept while nothing is cheaper */
     assert_int_equal(w.plan.renewed, 1);
     assert_int_equal(w.plan.buy_count, 0);
     world_close(&w);
@@ -409,23 +393,23 @@ static void on_demand_stands_in_and_goes_again(void **state) {
     w.f.known.fallback = FALLBACK_ALWAYS;
     decide(&w);
     assert_int_equal(w.plan.released, 1);
-    assert_int_equal(w.release_at[0], NOW + 120); /* by the second: after the notice */
+    assert_int_equal(w.release_at[0], NOW + 120); /* billed by the second: released after the notice */
     assert_int_equal(w.plan.buys[0].market, 0);
     world_close(&w);
 }
 
-static void the_budget_holds(void **state) {
-    (void)state;
+TEST(the_budget_holds) {
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
-    w.f.budget_micro = 120000 + 70000; /* an hour of the reliable one, and three and a half machine-hours */
+    /* an hour of the reliable machine, and three and a half hours of spot machines */
+    w.f.budget_micro = 120000 + 70000;
     decide(&w);
     assert_int_equal(bought(&w), 3);
     assert_true(w.plan.over_budget);
     for (int i = 0; i < 3; i++) {
         add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
     }
-    decide(&w); /* 60000 are spent, the next hour of the three is not left */
+    decide(&w); /* 60000 are spent; not enough is left for another hour of all three */
     assert_int_equal(w.plan.released, 1);
     assert_int_equal(w.plan.buy_count, 0);
     assert_true(w.plan.over_budget);
@@ -449,8 +433,7 @@ static void the_budget_holds(void **state) {
     world_close(&w);
 }
 
-static void the_reasons_for_buying_nothing(void **state) {
-    (void)state;
+TEST(the_reasons_for_buying_nothing) {
     static const struct {
         int64_t cheap, dear;
         double vcpus, rate, budget;
@@ -498,12 +481,11 @@ static void the_reasons_for_buying_nothing(void **state) {
 }
 
 /* A reliable machine costs 0.12 dollars an hour. */
-static void caps_hold_for_reliable_machines(void **state) {
-    (void)state;
+TEST(caps_hold_for_reliable_machines) {
     static const struct {
         double rate, budget;
         unsigned held, wanted, room;
-        int64_t age; /* of a machine on demand at 0.1 dollars an hour; 0: none */
+        int64_t age; /* age of a machine on demand at 0.1 dollars an hour; 0: no such machine */
     } cases[] = {{1000, 1000, 0, 3, 3, 0},  {0.2, 1000, 0, 1, 1, 0},  {0.2, 1000, 0, 2, 0, 0},
                  {0.2, 1000, 1, 2, 0, 0},   {0.24, 1000, 1, 1, 1, 0}, {0.5, 1000, 2, 3, 2, 0},
                  {1000, 0, 0, 1, 0, 0},     {1000, 0.3, 0, 2, 2, 0},  {1000, 0.3, 0, 3, 0, 0},
@@ -525,8 +507,7 @@ static void caps_hold_for_reliable_machines(void **state) {
     }
 }
 
-static void what_is_not_configured_any_more_goes(void **state) {
-    (void)state;
+TEST(what_is_not_configured_any_more_goes) {
     struct world w;
     world_open(&w, &MARKET_EC2, 20000, 60000);
     add_machine(&w, "cheap.large", PROVIDER_SPOT, 1800);
@@ -540,9 +521,8 @@ static void what_is_not_configured_any_more_goes(void **state) {
     world_close(&w);
 }
 
-/* Without a controller nothing is decided, but money is spent. */
-static void the_budget_holds_without_decisions(void **state) {
-    (void)state;
+/* Without a controller no purchase is decided, but the budget still holds. */
+TEST(the_budget_holds_without_decisions) {
     struct world w;
     world_open(&w, &MARKET_EC2, 20000, 60000);
     for (int i = 0; i < 10; i++) {
@@ -562,7 +542,7 @@ static void the_budget_holds_without_decisions(void **state) {
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
     memset(w.release_at, 0, sizeof w.release_at);
-    w.f.budget_micro = 160000; /* the hour that is paid, the reliable one's next, and another hour */
+    w.f.budget_micro = 160000; /* the paid hour, the next hour of the reliable machine, and another spot hour */
     footprint_keep_budget(&w.f, &w.plan, w.release_at);
     assert_int_equal(w.plan.released, 0);
     w.f.budget_micro = 159999;
@@ -572,8 +552,7 @@ static void the_budget_holds_without_decisions(void **state) {
     world_close(&w);
 }
 
-static void bills_are_those_of_the_model(void **state) {
-    (void)state;
+TEST(bills_are_those_of_the_model) {
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     struct ledger_machine *spot = add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR + 10);
@@ -592,20 +571,19 @@ static void bills_are_those_of_the_model(void **state) {
     assert_int_equal(spend.on_demand.amount, INT64_C(120000) * 100);
     assert_int_equal(spend.evictions, 1);
     struct ledger_machine *never = add_machine(&w, "cheap.large", PROVIDER_SPOT, 50);
-    never->running = 0; /* pending costs nothing yet */
+    never->running = 0; /* a pending machine costs nothing yet */
     assert_int_equal(footprint_bill(&w.f, never).amount, 0);
     world_close(&w);
 }
 
-/* Machines of two markets, and what one market does that stays alone. */
-static void without_reliable_machines_two_groups_stay(void **state) {
-    (void)state;
+/* Without reliable machines, machines of two markets are kept, and of one market only if no other can be had. */
+TEST(without_reliable_machines_two_groups_stay) {
     struct world w;
     size_t market;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.f.known.reliable = 0;
     w.f.known.app.copies = (struct policy_copies){.spread = true, .lost = 1, .copied = 0.02, .replaced = 0.05};
-    w.f.known.reference = &TYPES[1]; /* for a higher ceiling */
+    w.f.known.reference = &TYPES[1]; /* raises the price ceiling */
     decide(&w);
     assert_int_equal(w.plan.buy_count, 2);
     assert_int_equal(w.plan.buys[0].market, 0);
@@ -618,25 +596,27 @@ static void without_reliable_machines_two_groups_stay(void **state) {
     w.f.budget_micro = INT64_MAX;
     w.markets[1].closed_until = NOW + 1;
     decide(&w);
-    assert_int_equal(w.plan.buy_count, 1); /* one has to do */
+    assert_int_equal(w.plan.buy_count, 1); /* one market must do */
     assert_int_equal(w.plan.buys[0].count, 5);
     assert_int_equal(footprint_groups(&w.f, &w.plan, &market), 1);
     assert_int_equal(market, 0);
-    w.f.known.fallback = FALLBACK_ALWAYS; /* of the same type and zone: it would not be spread either */
+    /* on-demand machines of the same type and zone would not spread the copies either */
+    w.f.known.fallback = FALLBACK_ALWAYS;
     decide(&w);
     assert_int_equal(footprint_groups(&w.f, &w.plan, &market), 1);
     w.f.known.fallback = FALLBACK_NEVER;
     w.markets[1].closed_until = NOW;
 
-    /* The only market's machines stay although their hour ends and others cost less, and so do those of a market that
-     * is not configured any more, until there is another one. */
-    w.f.known.end = (struct policy_end){.work = 1, .deadline = INFINITY, .whole_hours = true}; /* less than they do */
+    /* A sole market's machines stay although their hour ends and others cost less. Machines of a market that is no
+     * longer configured stay too, until another market's machines run. */
+    /* less than these machines do */
+    w.f.known.end = (struct policy_end){.work = 1, .deadline = INFINITY, .whole_hours = true};
     for (int i = 0; i < 4; i++) {
         add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
         add_machine(&w, "gone.large", PROVIDER_SPOT, HOUR - 100);
     }
     decide(&w);
-    assert_int_equal(w.plan.kept[0], 1); /* as few as are allowed */
+    assert_int_equal(w.plan.kept[0], 1); /* the fewest allowed */
     assert_int_equal(w.release_at[1], 0);
     assert_true(w.plan.buy_count >= 1 && w.plan.buys[0].market == 1);
     add_machine(&w, "dear.large", PROVIDER_SPOT, 1800);
@@ -647,27 +627,4 @@ static void without_reliable_machines_two_groups_stay(void **state) {
     decide(&w);
     assert_int_equal(w.release_at[1], NOW + 100);
     world_close(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buys_the_cheapest_up_to_the_limits),
-        cmocka_unit_test(measured_speeds_count),
-        cmocka_unit_test(types_of_unknown_speed_are_probed),
-        cmocka_unit_test(pending_is_not_bought_twice_and_does_not_work),
-        cmocka_unit_test(the_end_keeps_what_it_needs),
-        cmocka_unit_test(the_end_waits_for_what_is_under_way),
-        cmocka_unit_test(a_deadline_may_pay_for_on_demand),
-        cmocka_unit_test(hours_are_renewed_or_end),
-        cmocka_unit_test(renewals_keep_the_rate),
-        cmocka_unit_test(on_demand_stands_in_and_goes_again),
-        cmocka_unit_test(the_budget_holds),
-        cmocka_unit_test(the_budget_holds_without_decisions),
-        cmocka_unit_test(the_reasons_for_buying_nothing),
-        cmocka_unit_test(caps_hold_for_reliable_machines),
-        cmocka_unit_test(what_is_not_configured_any_more_goes),
-        cmocka_unit_test(bills_are_those_of_the_model),
-        cmocka_unit_test(without_reliable_machines_two_groups_stay),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,55 +1,33 @@
-/* bidbrain/market/interruption: draws follow the data they come from, repeat with their seed, and what a policy is
- * told agrees with what is drawn; wrong files are explained. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain/market/interruption: draws follow their data and repeat with their seed. The probability given to a
+ * policy agrees with the draws. Wrong files are explained. */
 
 #include "bidbrain/market/interruption.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-static char folder[64];
 static struct markets markets;
 
 static int set_up(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/bidbrain_risks_XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        return -1;
-    }
     (void)markets_add(&markets, "c4.large", "us-east-1a", "p", (struct market_point){1600000000, 1000}, NULL);
     (void)markets_add(&markets, "zz.large", "us-east-1a", "p", (struct market_point){1600000000, 1000}, NULL);
     markets_finish(&markets);
-    return 0;
+    return files_open(state);
 }
 
 static int tear_down(void **state) {
-    (void)state;
-    char command[128];
     markets_close(&markets);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return files_close(state);
 }
 
 static const char *spec_of(const char *kind, const char *name, const char *text) {
     static char spec[256];
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    snprintf(spec, sizeof spec, "%s:%s", kind, path);
+    snprintf(spec, sizeof spec, "%s:%s", kind, write_text(name, text));
     return spec;
 }
 
-/* The share of draws that end within `hours`, over many starts and worlds. */
+/* The share of draws that end within `hours`, over many starts and seeds. */
 static double drawn_share(const struct interruptions *risks, size_t m, double hours) {
     int ended = 0;
     enum { DRAWS = 20000 };
@@ -63,8 +41,7 @@ static double drawn_share(const struct interruptions *risks, size_t m, double ho
     return (double)ended / DRAWS;
 }
 
-static void lifetimes_are_drawn_as_measured(void **state) {
-    (void)state;
+TEST(lifetimes_are_drawn_as_measured) {
     struct interruptions risks;
     struct error error = {0};
     const char *spec = spec_of("lifetimes", "l.txt", "0.5\t0.25\n1.5 0.5\n10\t0.75\n20 1\n");
@@ -72,32 +49,30 @@ static void lifetimes_are_drawn_as_measured(void **state) {
     assert_true(fabs(drawn_share(&risks, 0, 1) - 0.25) < 0.02);
     assert_true(fabs(drawn_share(&risks, 0, 2) - 0.5) < 0.02);
     assert_true(fabs(interruption_probability(&risks, 0, 0, 1) - 0.25) < 1e-12);
-    assert_true(fabs(interruption_probability(&risks, 0, 1, 1) - 1.0 / 3) < 1e-12); /* of the three that are left */
+    /* of the three machines that are left */
+    assert_true(fabs(interruption_probability(&risks, 0, 1, 1) - 1.0 / 3) < 1e-12);
     assert_true(interruption_probability(&risks, 0, 25, 1) == 1);
     interruptions_close(&risks);
 }
 
-static void the_advisor_tells_rates(void **state) {
-    (void)state;
+TEST(the_advisor_tells_rates) {
     struct interruptions risks;
     struct error error = {0};
     const char *spec = spec_of("advisor", "a.json",
                                "{\"spot_advisor\": {\"us-east-1\": {\"Linux\": {\"c4.large\": {\"r\": 1, "
                                "\"s\": 60}}}}}");
     assert_int_equal(interruptions_open(&risks, spec, &markets, &error), 0);
-    /* A month of 730 hours: 7.5 % in the band of 5 to 10, 30 % where nothing is known. */
+    /* A month of 730 hours: 7.5 % for the band of 5 to 10 %, 30 % where nothing is known. */
     assert_true(fabs(interruption_probability(&risks, 0, 5, 730) - 0.075) < 1e-9);
     assert_true(fabs(interruption_probability(&risks, 1, 5, 730) - 0.30) < 1e-9);
     assert_true(fabs(drawn_share(&risks, 1, 730) - 0.30) < 0.02);
     interruptions_close(&risks);
 }
 
-static void traces_are_replayed(void **state) {
-    (void)state;
+TEST(traces_are_replayed) {
     struct interruptions risks;
     struct error error = {0};
-    /* Four machines, then two for a while, then none, then four again: within a lap each loses its machine by hour
-     * 3. */
+    /* Four machines, then two for a while, then none, then four again. Within a lap each machine is lost by hour 3. */
     const char *spec =
         spec_of("replay", "t.json", "{\"metadata\": {\"gap_seconds\": 3600}, \"data\": [4, 4, 2, 0, 4, 4]}");
     assert_int_equal(interruptions_open(&risks, spec, &markets, &error), 0);
@@ -124,8 +99,7 @@ static void traces_are_replayed(void **state) {
     interruptions_close(&risks);
 }
 
-static void wrong_files_are_explained(void **state) {
-    (void)state;
+TEST(wrong_files_are_explained) {
     static const struct {
         const char *kind, *name, *text, *message;
     } examples[] = {
@@ -153,11 +127,5 @@ static void wrong_files_are_explained(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lifetimes_are_drawn_as_measured),
-        cmocka_unit_test(the_advisor_tells_rates),
-        cmocka_unit_test(traces_are_replayed),
-        cmocka_unit_test(wrong_files_are_explained),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(set_up, tear_down);
 }

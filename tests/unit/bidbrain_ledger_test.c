@@ -1,41 +1,16 @@
-/* bidbrain/daemon/ledger: what was put is there after a kill, one process at a time, and files that are no state, of
- * another job, or damaged are refused in one line. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain/daemon/ledger: a written state survives a kill, and only one process may write. A file that is no state,
+ * is damaged, or belongs to another job is refused in one line. */
 
 #include "bidbrain/daemon/ledger.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[64];
-static char path[96];
-
-static int set_up(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/bidbrain_ledger_XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        return -1;
-    }
-    snprintf(path, sizeof path, "%s/state.db", folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
+static const char *path;
 
 static const struct ledger_launch LAUNCH = {.launch = {.token = "j-1",
                                                        .kind = PROVIDER_SPOT,
@@ -87,6 +62,11 @@ static struct seen look(struct ledger *ledger) {
     return seen;
 }
 
+static int set_up(void **state) {
+    path = "state.db";
+    return files_open(state);
+}
+
 static struct ledger *opened(enum ledger_mode mode) {
     struct ledger *ledger = NULL;
     struct error error = {0};
@@ -105,8 +85,7 @@ static void assert_refused(const char *job, enum ledger_mode mode, const char *e
     }
 }
 
-static void keeps_what_is_put(void **state) {
-    (void)state;
+TEST(keeps_what_is_put) {
     struct ledger *ledger = opened(LEDGER_WRITE);
     struct ledger_launch launch = LAUNCH;
     struct ledger_machine machine = MACHINE;
@@ -148,12 +127,11 @@ static void keeps_what_is_put(void **state) {
     ledger_close(ledger);
 }
 
-static void a_kill_loses_nothing(void **state) {
-    (void)state;
+TEST(a_kill_loses_nothing) {
     int go[2];
     assert_int_equal(pipe(go), 0);
     pid_t child = fork();
-    if (child == 0) { /* puts launches, says so after each, until it is killed */
+    if (child == 0) { /* the child writes launches and reports each until it is killed */
         struct ledger *ledger = NULL;
         struct ledger_launch launch = LAUNCH;
         int code = ledger_open(&ledger, path, "j", LEDGER_WRITE, NULL);
@@ -178,21 +156,21 @@ static void a_kill_loses_nothing(void **state) {
     close(go[0]);
     struct ledger *ledger = opened(LEDGER_WRITE);
     struct seen seen = look(ledger);
-    assert_in_range(seen.launches, told, told + 1 + 1); /* one of an earlier test, one that was put and not told */
+    /* a launch of an earlier test, and perhaps one written but not yet reported */
+    assert_in_range(seen.launches, told, told + 1 + 1);
     ledger_close(ledger);
 }
 
-static void one_process_at_a_time(void **state) {
-    (void)state;
+TEST(one_process_at_a_time) {
     struct ledger *ledger = opened(LEDGER_WRITE);
     assert_refused("j", LEDGER_WRITE, "another bidbrain works with this state");
-    struct ledger *reader = opened(LEDGER_READ); /* may look */
+    struct ledger *reader = opened(LEDGER_READ); /* a second process may read */
     struct ledger *copy = opened(LEDGER_COPY);
     struct ledger_machine machine = MACHINE;
     strcpy(machine.machine.id, "i-copy");
     assert_int_equal(ledger_put_machine(copy, &machine, NULL), 0);
     size_t machines = look(reader).machines;
-    assert_int_equal(look(copy).machines, machines + 1); /* in memory only */
+    assert_int_equal(look(copy).machines, machines + 1); /* changes in memory only */
     ledger_close(copy);
     ledger_close(reader);
     ledger_close(ledger);
@@ -201,26 +179,18 @@ static void one_process_at_a_time(void **state) {
     ledger_close(ledger);
 }
 
-static void write_file(const char *text, size_t size) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void refuses_what_is_no_state(void **state) {
-    (void)state;
+TEST(refuses_what_is_no_state) {
     ledger_close(opened(LEDGER_WRITE));
     char command[256];
     char side[128];
     assert_refused("k", LEDGER_WRITE, "the state of job 'j', not of 'k'");
-    snprintf(path, sizeof path, "%s/other.db", folder);
+    path = "other.db";
     assert_refused("j", LEDGER_READ, "No such file");
-    write_file("this is a text, and longer than the header of a database would be: no state at all.............", 95);
+    write_text(path, "this is a text, and longer than the header of a database would be: no state at all.............");
     assert_refused("j", LEDGER_WRITE, "damaged, or not a state file");
     snprintf(command, sizeof command, "rm -f %s %s-*", path, path);
     assert_int_equal(system(command), 0);
-    /* A state whose middle is overwritten. */
+    /* Overwrites the middle of a state. */
     struct ledger *ledger = opened(LEDGER_WRITE);
     struct ledger_launch launch = LAUNCH;
     for (int i = 0; i < 500; i++) {
@@ -240,8 +210,7 @@ static void refuses_what_is_no_state(void **state) {
     assert_refused("j", LEDGER_WRITE, "damaged");
 }
 
-static void is_its_owners_alone(void **state) {
-    (void)state;
+TEST(is_its_owners_alone) {
     static const char *const suffixes[] = {"", "-wal", "-lock"};
     struct ledger *ledger = NULL;
     struct error error = {0};
@@ -249,7 +218,7 @@ static void is_its_owners_alone(void **state) {
     assert_int_equal(ledger_open(&ledger, path, "j", LEDGER_WRITE, &error), 0);
     umask(mask);
     for (size_t s = 0; s < sizeof suffixes / sizeof *suffixes; s++) {
-        char name[sizeof path + 8];
+        char name[64];
         struct stat status;
         snprintf(name, sizeof name, "%s%s", path, suffixes[s]);
         assert_int_equal(stat(name, &status), 0);
@@ -258,21 +227,12 @@ static void is_its_owners_alone(void **state) {
     ledger_close(ledger);
 }
 
-static void is_not_where_a_link_leads(void **state) {
-    (void)state;
-    assert_int_equal(chmod(folder, 01777), 0);
+TEST(is_not_where_a_link_leads) {
+    assert_int_equal(chmod(".", 01777), 0);
     assert_int_equal(symlink("elsewhere", path), 0);
     assert_refused("j", LEDGER_WRITE, "a symbolic link in a folder that others can write to");
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(keeps_what_is_put, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_kill_loses_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_process_at_a_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(refuses_what_is_no_state, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(is_its_owners_alone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(is_not_where_a_link_leads, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run_each(set_up, files_close);
 }

@@ -1,58 +1,20 @@
-/* bidbrain/market/market, market_read, market_store, catalog, money, instant: what a user of prices can see. Queries
- * are compared with plain loops over the points; the files of ../shared/data are read when they are there. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain/market/market, market_read, market_store, catalog, money, instant: what users of prices can see. Queries
+ * are compared with plain loops over the points. The files of ../shared/data are read where they exist. */
 
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 #include "bidbrain/market/catalog.h"
 #include "bidbrain/market/market_read.h"
 #include "bidbrain/market/market_store.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
-static char folder[64];
-
-static int set_up(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/bidbrain_test_XXXXXX");
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-static const char *file_path(const char *name) {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static const char *file_write(const char *name, const char *text) {
-    const char *path = file_path(name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fputs(text, file) >= 0, 1);
-    assert_int_equal(fclose(file), 0);
-    return path;
-}
-
-static void prices_are_read_exactly(void **state) {
-    (void)state;
+TEST(prices_are_read_exactly) {
     static const struct {
         const char *text;
         int64_t price;
@@ -79,11 +41,10 @@ static void prices_are_read_exactly(void **state) {
     }
 }
 
-static void times_are_read_and_written(void **state) {
-    (void)state;
+TEST(times_are_read_and_written) {
     static const struct {
         const char *text;
-        int64_t time; /* -1: refused */
+        int64_t time; /* -1: the text is refused */
     } examples[] = {{"2016-04-25T12:00:32.000Z", 1461585632},
                     {"2016-04-25T12:00:32", 1461585632},
                     {"2016-04-25 12:00:32Z", 1461585632},
@@ -121,8 +82,7 @@ static void add(struct markets *markets, const char *type, const char *zone, int
     assert_int_equal(markets_add(markets, type, zone, MARKET_PRODUCT, (struct market_point){time, price}, NULL), 0);
 }
 
-static void prices_hold_until_the_next(void **state) {
-    (void)state;
+TEST(prices_hold_until_the_next) {
     struct markets markets = {0};
     add(&markets, "b", "z1a", 300, 30);
     add(&markets, "b", "z1a", 100, 10);
@@ -133,9 +93,8 @@ static void prices_hold_until_the_next(void **state) {
     markets_finish(&markets);
     assert_int_equal(markets.count, 2);
     assert_string_equal(markets.list[0]->type, "a");
-    const struct market *market = markets_find(&markets, "b", "z1a", MARKET_PRODUCT);
-    assert_non_null(market);
-    assert_null(markets_find(&markets, "b", "z1b", MARKET_PRODUCT));
+    const struct market *market = markets.list[1];
+    assert_string_equal(market->type, "b");
     assert_int_equal(market->count, 3);
     assert_int_equal(markets.duplicates, 1);
     assert_int_equal(markets.conflicts, 1);
@@ -155,8 +114,7 @@ static void prices_hold_until_the_next(void **state) {
     markets_close(&markets);
 }
 
-static void queries_agree_with_plain_loops(void **state) {
-    (void)state;
+TEST(queries_agree_with_plain_loops) {
     uint64_t random = 1;
     for (size_t count = 1; count < 5000; count = count * 3 + 1) {
         struct markets markets = {0};
@@ -164,12 +122,12 @@ static void queries_agree_with_plain_loops(void **state) {
         for (size_t i = 0; i < count; i++) {
             random = hash_mix(random);
             time += 1 + (int64_t)(random % 50);
-            /* Mostly low, rarely a spike, as prices are. */
+            /* mostly low with rare spikes, as real prices */
             int64_t price = 1 + (int64_t)((random >> 20) % 100);
             price += (random >> 40) % 200 == 0 ? (int64_t)((random >> 8) % 1000) : 0;
             add(&markets, "t", "z", time, price);
             if (i % 7 == 0) {
-                markets_finish(&markets); /* as live prices come */
+                markets_finish(&markets); /* finish again after each point, as for live prices */
             }
         }
         markets_finish(&markets);
@@ -207,6 +165,17 @@ static void queries_agree_with_plain_loops(void **state) {
     "{\"SpotPriceHistory\": [\n" AWS_ITEM("2016-04-25T12:00:32.000Z", "0.018700") ",\n" AWS_ITEM(                      \
         "2016-04-25T11:32:53.000Z", "0.018600") "\n], \"NextToken\": \"\"}\n"
 
+static const struct market *find_market(const struct markets *markets, const char *type, const char *zone,
+                                        const char *product) {
+    const struct market *found = NULL;
+    for (size_t m = 0; m < markets->count; m++) {
+        const struct market *market = markets->list[m];
+        bool same = strcmp(market->type, type) == 0 && strcmp(market->zone, zone) == 0;
+        found = same && strcmp(market->product, product) == 0 ? market : found;
+    }
+    return found;
+}
+
 static void check_read(const char *path, const char *type, const char *zone, const char *product, size_t count,
                        int64_t time, int64_t price) {
     struct markets markets = {0};
@@ -215,7 +184,7 @@ static void check_read(const char *path, const char *type, const char *zone, con
         fail_msg("%s", error.text);
     }
     markets_finish(&markets);
-    const struct market *market = markets_find(&markets, type, zone, product == NULL ? MARKET_PRODUCT : product);
+    const struct market *market = find_market(&markets, type, zone, product == NULL ? MARKET_PRODUCT : product);
     assert_non_null(market);
     assert_int_equal(market->count, count);
     assert_int_equal(market_price(market, time), price);
@@ -223,30 +192,28 @@ static void check_read(const char *path, const char *type, const char *zone, con
     markets_close(&markets);
 }
 
-static void all_forms_are_read(void **state) {
-    (void)state;
-    check_read(file_write("any.json", AWS_FILE), "m3.large", "us-east-1a", MARKET_PRODUCT, 2, 1461584000, 18600);
-    check_read(file_write("ec2-spot-market-VA.json",
+TEST_WITH(all_forms_are_read, files_open, files_close) {
+    check_read(write_text("any.json", AWS_FILE), "m3.large", "us-east-1a", MARKET_PRODUCT, 2, 1461584000, 18600);
+    check_read(write_text("ec2-spot-market-VA.json",
                           "{\"requests\":{\"a\":\"b\"},\"priceChange\":[{\"instanceType\":\"m1.small\","
                           "\"productDescription\":\"Linux/UNIX\",\"spotPrice\":0.029,\"timestamp\":"
                           "\"2010-04-17T06:11:24.000Z\",\"epochtime\":1271484684000}]}\n{\"priceChange\":[]}\n"),
                "m1.small", "us-east-1", MARKET_PRODUCT, 1, 1271484684, 29000);
-    check_read(file_write("r3.large-us-east-1a.csv", "timestamp_utc,price_usd\r\n2015-03-11T16:50:22Z,0.0219\r\n"
+    check_read(write_text("r3.large-us-east-1a.csv", "timestamp_utc,price_usd\r\n2015-03-11T16:50:22Z,0.0219\r\n"
                                                      "2015-03-11T16:56:36Z,1.5"),
                "r3.large", "us-east-1a", MARKET_PRODUCT, 2, 1426092996, 1500000);
     check_read(
-        file_write("r3.xlarge-us-east-1a.csv", "2015-03-12T01:50:22+0900,0.0219\n2015-03-12T01:56:36+0900,1.5\n"),
+        write_text("r3.xlarge-us-east-1a.csv", "2015-03-12T01:50:22+0900,0.0219\n2015-03-12T01:56:36+0900,1.5\n"),
         "r3.xlarge", "us-east-1a", MARKET_PRODUCT, 2, 1426092996, 1500000);
-    check_read(file_write("m1.large-us-east-1.csv", "epoch_ms,timestamp_utc,price_usd\n1262299293000,,0.114\n"),
+    check_read(write_text("m1.large-us-east-1.csv", "epoch_ms,timestamp_utc,price_usd\n1262299293000,,0.114\n"),
                "m1.large", "us-east-1", MARKET_PRODUCT, 1, 1262299293, 114000);
-    check_read(file_write("2022-05.tsv", "euw3-az2\tg4dn.4xlarge\tLinux/UNIX\t0.466400\t2022-05-31T18:20:41+00:00\n"
+    check_read(write_text("2022-05.tsv", "euw3-az2\tg4dn.4xlarge\tLinux/UNIX\t0.466400\t2022-05-31T18:20:41+00:00\n"
                                          "euw3-az2\tg4dn.4xlarge\tSUSE Linux\t0.591400\t2022-05-31T18:20:41+00:00\n"),
                "g4dn.4xlarge", "euw3-az2", "SUSE Linux", 1, 1654021241, 591400);
 }
 
-/* Columns are taken by their names, whatever their order, their spelling and what else there is. */
-static void columns_are_named(void **state) {
-    (void)state;
+/* Columns are found by name, in any order and spelling, beside unknown columns. */
+TEST_WITH(columns_are_named, files_open, files_close) {
     static const char *const texts[] = {
         "Timestamp,InstanceType,AvailabilityZone,ProductDescription,SpotPrice\n"
         "2016-04-25T12:00:32.000Z,m3.large,us-east-1a,Linux/UNIX,0.0187\n"
@@ -259,7 +226,7 @@ static void columns_are_named(void **state) {
         "0.5\twindows\tus-east-1a\tm3.large\t1461585632\n",
         "time,price,type,zone\n,0.5,m3.large,us-east-1a\n2016-04-25 14:00:32 +0200,0.0187,m3.large,us-east-1a\n",
         "epoch,price,type,zone\n1461585632000,0.0187,m3.large,us-east-1a\n",
-        /* The AWS CLI's --output text: now, with the zone's id; with tokens for the next page; by --query. */
+        /* The AWS CLI's --output text: current, with the zone's id; with tokens for the next page; by --query. */
         "SPOTPRICEHISTORY\tus-east-1a\tm3.large\tLinux/UNIX\t0.018700\t2016-04-25T12:00:32+00:00\n"
         "SPOTPRICEHISTORY\tus-east-1a\tm3.large\tRed Hat Enterprise Linux\t0.9\t2016-04-25T12:00:32+00:00\n"
         "NEXTTOKEN\teyJOZXh0VG9rZW4iOiBudWxsfQ==\n",
@@ -268,7 +235,7 @@ static void columns_are_named(void **state) {
         "2016-04-25T12:00:32.000Z\tm3.large\t0.018700\tus-east-1a\n",
         "[{\"time\": 1461585632, \"price\": 0.0187, \"instance_type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
         "date,epoch,price,type,zone\n2016-04-25,1461585632,0.0187,m3.large,us-east-1a\n",
-        /* JSON: numbers of every unit; a time of day before or behind its date. */
+        /* JSON: numbers of every unit; a time of day before or after its date. */
         "[{\"time\": 1461585632000, \"price\": 187e-4, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
         "[{\"time\": 1461585632000000, \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
         "[{\"time\": 1461585632000000000, \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
@@ -282,9 +249,9 @@ static void columns_are_named(void **state) {
         "1461585632}]",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        check_read(file_write("named.csv", texts[i]), "m3.large", "us-east-1a", MARKET_PRODUCT, 1, 1461585632, 18700);
+        check_read(write_text("named.csv", texts[i]), "m3.large", "us-east-1a", MARKET_PRODUCT, 1, 1461585632, 18700);
     }
-    check_read(file_write("m3.large-us-east-1a.csv", "day,usd\n2016/04/25,0.0187\n"), "m3.large", "us-east-1a",
+    check_read(write_text("m3.large-us-east-1a.csv", "day,usd\n2016/04/25,0.0187\n"), "m3.large", "us-east-1a",
                MARKET_PRODUCT, 1, 1461542400, 18700);
     static const char *const days[] = {
         "[{\"date\": \"2016-04-25\", \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
@@ -293,16 +260,15 @@ static void columns_are_named(void **state) {
          "{\"price\": 0.0187, \"date\": \"2016-04-25\", \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}"),
     };
     for (size_t i = 0; i < sizeof days / sizeof *days; i++) {
-        check_read(file_write("days.json", days[i]), "m3.large", "us-east-1a", MARKET_PRODUCT, i == 2 ? 2 : 1,
+        check_read(write_text("days.json", days[i]), "m3.large", "us-east-1a", MARKET_PRODUCT, i == 2 ? 2 : 1,
                    1461542400, 18700);
     }
 }
 
-static void times_are_read_in_many_forms(void **state) {
-    (void)state;
+TEST_WITH(times_are_read_in_many_forms, files_open, files_close) {
     static const struct {
         const char *text;
-        int64_t time; /* 0: refused */
+        int64_t time; /* 0: the text is refused */
     } examples[] = {
         {"2016-04-25T12:00:32Z", 1461585632},
         {"2016-04-25 12:00:32.5", 1461585632},
@@ -342,42 +308,32 @@ static void times_are_read_in_many_forms(void **state) {
     }
 }
 
-static void gzip_folders_and_archives_are_read(void **state) {
-    (void)state;
-    char inner[128];
-    snprintf(inner, sizeof inner, "%s/prices", folder);
-    assert_int_equal(mkdir(inner, 0700), 0);
-    char text[1024];
-    snprintf(text, sizeof text, "%s", file_path("prices/SOURCE.md"));
-    file_write("prices/SOURCE.md", "not prices");
-    file_write("prices/r3.large-us-east-1b.csv", "timestamp_utc,price_usd\n2015-03-11T16:50:22Z,0.5\n");
-    gzFile file = gzopen(file_path("prices/a.json.gz"), "wb");
+TEST_WITH(gzip_folders_and_archives_are_read, files_open, files_close) {
+    write_text("prices/SOURCE.md", "not prices");
+    write_text("prices/r3.large-us-east-1b.csv", "timestamp_utc,price_usd\n2015-03-11T16:50:22Z,0.5\n");
+    gzFile file = gzopen("prices/a.json.gz", "wb");
     assert_int_equal(gzputs(file, AWS_FILE), strlen(AWS_FILE));
     assert_int_equal(gzclose(file), Z_OK);
     struct markets markets = {0};
-    assert_int_equal(market_read(&markets, inner, MARKET_PRODUCT, NULL), 0);
+    assert_int_equal(market_read(&markets, "prices", MARKET_PRODUCT, NULL), 0);
     markets_finish(&markets);
     assert_int_equal(markets.count, 2);
     assert_int_equal(markets.files, 2);
     markets_close(&markets);
 
-    char command[300];
-    snprintf(command, sizeof command,
-             "cd %s && gunzip -k prices/a.json.gz && tar czf all.tar.gz prices/a.json "
-             "prices/r3.large-us-east-1b.csv",
-             folder);
-    assert_int_equal(system(command), 0);
-    assert_int_equal(market_read(&markets, file_path("all.tar.gz"), MARKET_PRODUCT, NULL), 0);
+    assert_int_equal(system("gunzip -k prices/a.json.gz && "
+                            "tar czf all.tar.gz prices/a.json prices/r3.large-us-east-1b.csv"),
+                     0);
+    assert_int_equal(market_read(&markets, "all.tar.gz", MARKET_PRODUCT, NULL), 0);
     markets_finish(&markets);
     assert_int_equal(markets.count, 2);
     assert_int_equal(markets.points, 3);
     markets_close(&markets);
 }
 
-static void wrong_files_are_explained(void **state) {
-    (void)state;
+TEST_WITH(wrong_files_are_explained, files_open, files_close) {
     static const struct {
-        const char *name, *text, *message; /* behind the path */
+        const char *name, *text, *message; /* message: after the path */
     } examples[] = {
         {"a.json", "{\"SpotPriceHistory\": [\n{\"SpotPrice\": \"-0.1\"}]}",
          ":2: price '-0.1': expected no negative price"},
@@ -433,7 +389,7 @@ static void wrong_files_are_explained(void **state) {
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         struct markets markets = {0};
         struct error error = {0};
-        const char *path = file_write(examples[i].name, examples[i].text);
+        const char *path = write_text(examples[i].name, examples[i].text);
         assert_int_equal(market_read(&markets, path, NULL, &error), AML_EINPUT);
         assert_true(strncmp(error.text, path, strlen(path)) == 0);
         assert_string_equal(error.text + strlen(path), examples[i].message);
@@ -443,19 +399,18 @@ static void wrong_files_are_explained(void **state) {
     struct error error = {0};
     assert_int_equal(market_read(&markets, "/nowhere", NULL, &error), AML_EINPUT);
     assert_string_equal(error.text, "/nowhere: No such file or directory");
-    gzFile file = gzopen(file_path("cut.json.gz"), "wb");
+    gzFile file = gzopen("cut.json.gz", "wb");
     assert_int_equal(gzputs(file, AWS_FILE), strlen(AWS_FILE));
     assert_int_equal(gzclose(file), Z_OK);
-    assert_int_equal(truncate(file_path("cut.json.gz"), 120), 0);
+    assert_int_equal(truncate("cut.json.gz", 120), 0);
     error.code = 0;
-    assert_int_equal(market_read(&markets, file_path("cut.json.gz"), NULL, &error), AML_EINPUT);
+    assert_int_equal(market_read(&markets, "cut.json.gz", NULL, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, "truncated gzip data: the file ends too early"));
     markets_close(&markets);
 }
 
-/* What has been read is not held: objects and arrays may be in lists that are longer than any of them may be. */
-static void lists_may_be_long(void **state) {
-    (void)state;
+/* Read elements are not kept: a list may be longer than the limit for single objects and arrays. */
+TEST_WITH(lists_may_be_long, files_open, files_close) {
     static const char one[] = "{\"SpotPrice\": 1} ,\n [] , ";
     const size_t count = 2 * MARKET_READ_TEXT_MAX / sizeof one;
     char *text = memory_zeroed(count + 32, sizeof one);
@@ -466,12 +421,12 @@ static void lists_may_be_long(void **state) {
     strcpy(text + 1 + count * (sizeof one - 1), AWS_ITEM("2016-04-25T12:00:32.000Z", "0.018700") "]");
     struct markets markets = {0};
     struct error error = {0};
-    assert_int_equal(market_read(&markets, file_write("long.json", text), MARKET_PRODUCT, &error), 0);
+    assert_int_equal(market_read(&markets, write_text("long.json", text), MARKET_PRODUCT, &error), 0);
     assert_int_equal(markets.skipped, count);
     assert_int_equal(markets.points, 1);
     markets_close(&markets);
     memset(text + 1, '7', count * (sizeof one - 1));
-    const char *path = file_write("long.json", text);
+    const char *path = write_text("long.json", text);
     assert_int_equal(market_read(&markets, path, MARKET_PRODUCT, &error), AML_EINPUT);
     assert_string_equal(error.text + strlen(path),
                         ":1: broken JSON: an object or array of more than 1 MiB, too long for prices");
@@ -479,11 +434,10 @@ static void lists_may_be_long(void **state) {
     free(text);
 }
 
-static void items_that_miss_a_field_are_skipped(void **state) {
-    (void)state;
+TEST_WITH(items_that_miss_a_field_are_skipped, files_open, files_close) {
     struct markets markets = {0};
     const char *path =
-        file_write("skip.json", "{\"SpotPriceHistory\": [{\"SpotPrice\": \"1\"},\n" AWS_ITEM(
+        write_text("skip.json", "{\"SpotPriceHistory\": [{\"SpotPrice\": \"1\"},\n" AWS_ITEM(
                                     "2016-04-25T11:00:32.000Z", "0.000000") "," AWS_ITEM("2016-04-25T12:00:32.000Z",
                                                                                          "0.018700") "]}");
     assert_int_equal(market_read(&markets, path, MARKET_PRODUCT, NULL), 0);
@@ -501,8 +455,7 @@ static int store_visit_count(void *context, const char *type, const char *zone, 
     return seen[1] == seen[2] ? 77 : 0;
 }
 
-static void a_store_keeps_prices(void **state) {
-    (void)state;
+TEST_WITH(a_store_keeps_prices, files_open, files_close) {
     struct market_store *store;
     struct markets markets = {0};
     struct error error = {0};
@@ -510,20 +463,20 @@ static void a_store_keeps_prices(void **state) {
     add(&markets, "a", "z", 200, 20);
     add(&markets, "b", "z", 150, 15);
     markets_finish(&markets);
-    assert_int_equal(market_store_open(&store, file_path("store.db"), &error), 0);
+    assert_int_equal(market_store_open(&store, "store.db", &error), 0);
     assert_int_equal(market_store_append(store, &markets, &error), 0);
-    assert_int_equal(market_store_append(store, &markets, &error), 0); /* again: nothing twice */
+    assert_int_equal(market_store_append(store, &markets, &error), 0); /* appending the same points again adds none */
     market_store_close(store);
     markets_close(&markets);
     add(&markets, "a", "z", 200, 21);
     add(&markets, "a", "z", 300, 30);
-    assert_int_equal(market_store_open(&store, file_path("store.db"), &error), 0);
+    assert_int_equal(market_store_open(&store, "store.db", &error), 0);
     assert_int_equal(market_store_append(store, &markets, &error), 0);
     markets_close(&markets);
     static const int64_t expected[][2] = {{99, PRICE_UNKNOWN}, {100, 10}, {199, 10}, {200, 21}, {300, 30}, {9999, 30}};
     assert_int_equal(market_store_load(store, 0, &markets, &error), 0);
     markets_finish(&markets);
-    const struct market *market = markets_find(&markets, "a", "z", MARKET_PRODUCT);
+    const struct market *market = find_market(&markets, "a", "z", MARKET_PRODUCT);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         assert_int_equal(market_price(market, expected[i][0]), expected[i][1]);
     }
@@ -535,16 +488,15 @@ static void a_store_keeps_prices(void **state) {
     assert_int_equal(market_store_iterate(store, 0, 1000, store_visit_count, stopped, &error), 77);
     assert_int_equal(market_store_load(store, 250, &markets, &error), 0);
     markets_finish(&markets);
-    assert_int_equal(markets.points, 3); /* a at 200 and 300, b at 150: what holds at 250 and later */
+    assert_int_equal(markets.points, 3); /* a at 200 and 300, b at 150: the prices that hold from 250 on */
     markets_close(&markets);
     market_store_close(store);
-    file_write("other.db", "this is a text and not a database, long enough to be looked at as one by SQLite .........."
+    write_text("other.db", "this is a text and not a database, long enough to be looked at as one by SQLite .........."
                            "....................................................................................");
-    assert_int_equal(market_store_open(&store, file_path("other.db"), &error), AML_EINPUT);
+    assert_int_equal(market_store_open(&store, "other.db", &error), AML_EINPUT);
 }
 
-static void the_catalog_knows_and_learns(void **state) {
-    (void)state;
+TEST_WITH(the_catalog_knows_and_learns, files_open, files_close) {
     struct catalog catalog;
     catalog_open(&catalog, CATALOG_2016);
     const struct catalog_price *price = catalog_find(&catalog, "c4.2xlarge", "us-east-1");
@@ -557,7 +509,7 @@ static void the_catalog_knows_and_learns(void **state) {
     struct error error = {0};
     assert_int_equal(
         catalog_read(&catalog,
-                     file_write("types.json", "{\"z9.large\": {\"vcpus\": 3, \"memory_gib\": 1.5, \"on_demand\":"
+                     write_text("types.json", "{\"z9.large\": {\"vcpus\": 3, \"memory_gib\": 1.5, \"on_demand\":"
                                               "{\"us-east-1\": 0.123456, \"a\": 1}}, \"c4.2xlarge\":"
                                               "{\"vcpus\": 8, \"memory_gib\": 15, \"on_demand\":"
                                               "{\"us-east-1\": 0.4}}}"),
@@ -575,7 +527,7 @@ static void the_catalog_knows_and_learns(void **state) {
         {"{\"a\": {\"vcpus\": 1, \"memory_gib\": 1, \"on_demand\": {\"r\": -1}}}",
          ": a: on_demand of 'r': expected dollars per hour above 0"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        const char *path = file_write("wrong.json", wrong[i][0]);
+        const char *path = write_text("wrong.json", wrong[i][0]);
         error.code = 0;
         assert_int_equal(catalog_read(&catalog, path, &error), AML_EINPUT);
         assert_string_equal(error.text + strlen(path), wrong[i][1]);
@@ -597,9 +549,8 @@ static void check_set(const char *data, const char *name, const char *product, s
     markets_close(&markets);
 }
 
-/* Rows as the sets' own SOURCE.md files count them. */
-static void the_shared_sets_are_read_whole(void **state) {
-    (void)state;
+/* The number of rows is that in each set's SOURCE.md. */
+TEST(the_shared_sets_are_read_whole) {
     char data[400];
     const char *source = getenv("PROTEUS_SOURCE");
     snprintf(data, sizeof data, "%s/../shared/data", source == NULL ? "." : source);
@@ -615,24 +566,4 @@ static void the_shared_sets_are_read_whole(void **state) {
     check_set(data, "spot-2020-sa-east-1-q1", NULL, 1628, 209965);
     check_set(data, "spot-2021-us-east-1", NULL, 488, 110324);
     check_set(data, "spot-2022-snapshot", NULL, 32815, 33362);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prices_are_read_exactly),
-        cmocka_unit_test(times_are_read_and_written),
-        cmocka_unit_test(prices_hold_until_the_next),
-        cmocka_unit_test(queries_agree_with_plain_loops),
-        cmocka_unit_test_setup_teardown(all_forms_are_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(columns_are_named, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(times_are_read_in_many_forms, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(gzip_folders_and_archives_are_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(wrong_files_are_explained, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lists_may_be_long, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(items_that_miss_a_field_are_skipped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_store_keeps_prices, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_catalog_knows_and_learns, set_up, tear_down),
-        cmocka_unit_test(the_shared_sets_are_read_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

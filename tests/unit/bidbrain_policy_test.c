@@ -1,18 +1,12 @@
-/* bidbrain/policy/policy: the equations by hand, the sums against the equations, and decisions: cheapest work wins,
- * limits hold, on-demand machines are never given back, expiring allocations are renewed or not, additions do what
- * they say. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain/policy/policy: the equations by hand, sums against the equations, and decisions. The cheapest work wins,
+ * limits hold, on-demand machines are never released, expiring allocations are renewed or released, additions work
+ * as specified. */
 
 #include "agileml/base/hash.h"
 #include "bidbrain/policy/policy.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <string.h>
 
 static void assert_near(double a, double b) {
     if (!(fabs(a - b) <= 1e-9 * fmax(1, fabs(b)))) {
@@ -22,13 +16,13 @@ static void assert_near(double a, double b) {
 
 static const struct policy_app APP = {.phi = 0.9, .sigma = 0.05, .lambda = 0.1};
 
-/* 64 machines of 8 cores at 0.1 dollars, half an hour left, evicted with probability 0.2; and one that only costs. */
+/* 64 machines of 8 cores at 0.1 dollars with half an hour left, evicted with probability 0.2; and an allocation that
+ * only costs. */
 static const struct policy_allocation SPOT = {
     .k = 64, .P = 0.1, .beta = 0.2, .omega = 0.45, .t_r = 0.5, .nu = 8, .refund = true};
 static const struct policy_allocation RELIABLE = {.k = 3, .P = 0.209, .omega = 1, .t_r = 1};
 
-static void equations_by_hand(void **state) {
-    (void)state;
+TEST(equations_by_hand) {
     const struct policy_allocation both[] = {SPOT, RELIABLE};
     assert_near(policy_cost(&SPOT), 0.8 * 0.1 * 64 * 0.5); /* (1) */
     assert_near(policy_cost(&RELIABLE), 3 * 0.209);
@@ -43,8 +37,8 @@ static void equations_by_hand(void **state) {
     struct policy_allocation paid = SPOT;
     paid.refund = false;
     assert_near(policy_cost(&paid), 0.1 * 64 * 0.45);
-    /* The paper's figure 6: phase 1 is an on-demand allocation without work and a spot one; a second spot one raises
-     * the cost but lowers the cost per work, since the on-demand part is shared by more work. */
+    /* The paper's figure 6: phase 1 has an on-demand allocation without work and a spot allocation. A second spot
+     * allocation raises the cost but lowers the cost per work, as more work shares the on-demand part. */
     const struct policy_allocation phase1[] = {RELIABLE, SPOT};
     const struct policy_allocation phase2[] = {RELIABLE, SPOT, SPOT};
     const struct policy_app smooth = {.phi = 1};
@@ -56,8 +50,7 @@ static double random_unit(uint64_t *seed) {
     return (double)(*seed >> 11) / 9007199254740992.0;
 }
 
-static void sums_agree_with_the_equations(void **state) {
-    (void)state;
+TEST(sums_agree_with_the_equations) {
     uint64_t seed = 3;
     for (int i = 0; i < 2000; i++) {
         struct policy_allocation x[6];
@@ -103,8 +96,7 @@ static struct policy_view view_of(const struct policy_offer *offers, size_t coun
         .offer_count = count};
 }
 
-static void the_cheapest_work_is_bought(void **state) {
-    (void)state;
+TEST(the_cheapest_work_is_bought) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(0.3, 16, 0, 0.5), offer(0.01, 8, 0, 0.5)};
@@ -118,16 +110,15 @@ static void the_cheapest_work_is_bought(void **state) {
     assert_near(actions[0].cost_per_work, (0.3 * 32 + 0.627) / (512 * (1 - 0.01)));
 }
 
-/* nu counts work, vCPUs count for the limits. */
-static void slow_machines_fill_the_limits_like_fast_ones(void **state) {
-    (void)state;
+/* Work is measured by nu, limits by vCPUs. */
+TEST(slow_machines_fill_the_limits_like_fast_ones) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.1, 8, 0, 0.5), offer(0.15, 8, 0, 0.5)};
     struct policy_view view = view_of(offers, 2);
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     assert_int_equal(actions[0].index, 0);
-    offers[0].nu = 4; /* its vCPUs work at half the speed: the dearer machines cost less for their work */
+    offers[0].nu = 4; /* half the speed per vCPU: the dearer machines cost less for their work */
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     assert_int_equal(actions[0].index, 1);
     assert_near(actions[0].count, 64);
@@ -141,8 +132,7 @@ static void slow_machines_fill_the_limits_like_fast_ones(void **state) {
     assert_near(actions[0].count, 16);
 }
 
-static void a_lower_bid_is_taken_for_free_computing_unless_evictions_cost_more(void **state) {
-    (void)state;
+TEST(a_lower_bid_is_taken_for_free_computing_unless_evictions_cost_more) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5)};
@@ -150,7 +140,7 @@ static void a_lower_bid_is_taken_for_free_computing_unless_evictions_cost_more(v
     struct policy_view view = view_of(offers, 1);
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     assert_int_equal(actions[0].delta, 0);
-    view.app.lambda = 1; /* an hour lost with each eviction */
+    view.app.lambda = 1; /* each eviction loses an hour */
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     assert_int_equal(actions[0].delta, 1);
 }
@@ -163,8 +153,7 @@ static struct policy_held held_in(size_t market, const struct policy_offer *from
     return held;
 }
 
-static void limits_hold(void **state) {
-    (void)state;
+TEST(limits_hold) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(0.21, 8, 0, 0.5)};
@@ -191,8 +180,7 @@ static void limits_hold(void **state) {
     assert_int_equal(policy_decide(&view, actions, &e), 0);
 }
 
-static void expiring_allocations_are_renewed_unless_too_dear(void **state) {
-    (void)state;
+TEST(expiring_allocations_are_renewed_unless_too_dear) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(0.2, 8, 0, 0.5)};
@@ -205,13 +193,12 @@ static void expiring_allocations_are_renewed_unless_too_dear(void **state) {
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     assert_int_equal(actions[0].kind, POLICY_RENEW);
     assert_int_equal(actions[0].index, 1);
-    offers[1].P = held[1].renewed.P = 2; /* the price has risen tenfold below our bid */
+    offers[1].P = held[1].renewed.P = 2; /* the price has risen tenfold, still below our bid */
     size_t count = policy_decide(&view, actions, &e);
     assert_true(count >= 1);
     assert_int_equal(actions[0].kind, POLICY_RELEASE);
     assert_int_equal(actions[0].index, 1);
-    /* Alone, it does all the work there is, and the paper's rule keeps it at any price; choosing jointly exchanges
-     * it. */
+    /* The only allocation that works: the paper's rule keeps it at any price, a joint choice replaces it. */
     view.held = &held[1];
     view.held_count = 1;
     offers[0].held = 0;
@@ -225,9 +212,8 @@ static void expiring_allocations_are_renewed_unless_too_dear(void **state) {
     assert_int_equal(actions[1].index, 0);
 }
 
-/* Even when nothing else does any work. */
-static void no_more_than_on_demand_is_paid(void **state) {
-    (void)state;
+/* An allocation dearer than on demand is released even if nothing else works. */
+TEST(no_more_than_on_demand_is_paid) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5)};
@@ -245,7 +231,7 @@ static void no_more_than_on_demand_is_paid(void **state) {
     assert_int_equal(actions[0].kind, POLICY_RELEASE);
 }
 
-/* What of an allocation is renewed; 0: it is released. */
+/* How many machines of an allocation are renewed; 0: it is released. */
 static double renewed(const struct policy_view *view) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
@@ -256,9 +242,8 @@ static double renewed(const struct policy_view *view) {
 
 static const struct policy_end END = {.deadline = INFINITY, .whole_hours = true};
 
-/* 64 machines of 8 are about to begin another hour; fewer are enough for what is left of the job. */
-static void no_more_is_renewed_than_the_job_needs(void **state) {
-    (void)state;
+/* The hours of 64 machines of 8 vCPUs end; fewer machines are enough for the rest of the job. */
+TEST(no_more_is_renewed_than_the_job_needs) {
     struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5)};
     struct policy_view view = view_of(offers, 1);
     struct policy_held held = held_in(0, &offers[0], 64, 0.03);
@@ -267,31 +252,30 @@ static void no_more_is_renewed_than_the_job_needs(void **state) {
     view.held = &held;
     view.held_count = 1;
     view.end = END;
-    view.end.work = 64 * 8 * 10; /* ten hours: not the end */
+    view.end.work = 64 * 8 * 10; /* ten hours of work: not near the end */
     assert_false(policy_is_end(&view));
     assert_near(renewed(&view), 64);
-    view.end.work = 64 * 8 * 0.2; /* a fifth of an hour for all: an hour for 13 machines, with sigma 14 */
+    view.end.work = 64 * 8 * 0.2; /* a fifth of an hour for all machines; an hour for 13, or 14 with sigma */
     assert_true(policy_is_end(&view));
     assert_near(renewed(&view), 16); /* a quarter: the next of POLICY_RENEW_STEPS */
     view.end.work = 64 * 8 * 0.01;
     assert_near(renewed(&view), 4);
-    /* An hour is worth more than the machines: all of them. */
+    /* A saved hour is worth more than the machines cost: all are renewed. */
     view.end.work = 64 * 8 * 0.2;
     view.end.hour_worth = 100;
     assert_near(renewed(&view), 64);
-    /* Paid by the second, what they all cost together is what some cost for longer; sigma decides. */
+    /* Billed by the second, all machines together cost as much as a few for a longer time; sigma decides for all. */
     view.end.hour_worth = 0;
     view.end.whole_hours = false;
     assert_near(renewed(&view), 64);
-    /* By a deadline of half an hour: what makes it, no more. */
+    /* With a deadline in half an hour, just enough machines are renewed. */
     view.end.whole_hours = true;
     view.end.deadline = 0.5;
-    assert_near(renewed(&view), 28); /* with a twentieth to spare */
+    assert_near(renewed(&view), 28); /* with a margin of a twentieth */
 }
 
-/* Others whose hours are paid already finish the job: nothing is bought or renewed beside them. */
-static void paid_hours_are_used_first(void **state) {
-    (void)state;
+/* Machines whose hours are paid can finish the job: no others are bought or renewed. */
+TEST(paid_hours_are_used_first) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(0.01, 8, 0, 0.5)};
@@ -305,15 +289,14 @@ static void paid_hours_are_used_first(void **state) {
     view.end.work = 32 * 8 * 0.5;
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     assert_int_equal(actions[0].kind, POLICY_RELEASE);
-    /* Half an hour more than they have paid: someone must go on. */
+    /* The rest takes half an hour more than is paid: some machines must go on. */
     view.end.work = 32 * 8 * 1.4;
     size_t count = policy_decide(&view, actions, &e);
     assert_true(count > 1 || actions[0].kind == POLICY_RENEW);
 }
 
-/* A new job of an hour and a bit on all machines: two hours on half of them cost half. */
-static void as_many_are_bought_as_end_within_whole_hours(void **state) {
-    (void)state;
+/* A new job takes a little more than an hour on all machines: half of them for two hours cost half. */
+TEST(as_many_are_bought_as_end_within_whole_hours) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5)};
@@ -326,16 +309,15 @@ static void as_many_are_bought_as_end_within_whole_hours(void **state) {
     double bought = actions[0].count;
     double hours = view.end.work / (bought * 8) + view.end.boot + view.app.sigma;
     assert_true(bought < 40 && hours <= 2);
-    /* By a deadline that half of them miss: more. */
+    /* Half of the machines would miss this deadline: more are bought. */
     view.end.deadline = 1.5;
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     hours = view.end.work / (actions[0].count * 8) + view.end.boot + view.app.sigma;
     assert_true(actions[0].count > bought && hours <= 1.5);
 }
 
-/* A dear offer that is never taken away is bought only for a deadline. */
-static void a_deadline_pays_for_on_demand(void **state) {
-    (void)state;
+/* A dear offer without evictions is bought only for a deadline. */
+TEST(a_deadline_pays_for_on_demand) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(1, 8, 0, 0.5)};
@@ -346,7 +328,7 @@ static void a_deadline_pays_for_on_demand(void **state) {
     size_t count = policy_decide(&view, actions, &e);
     assert_int_equal(count, 1);
     assert_int_equal(actions[0].index, 0);
-    offers[0].open = false; /* no spot machine is to be had */
+    offers[0].open = false; /* no spot machine can be had */
     view.end.deadline = 4;
     count = policy_decide(&view, actions, &e);
     assert_int_equal(count, 1);
@@ -355,12 +337,10 @@ static void a_deadline_pays_for_on_demand(void **state) {
 }
 
 static bool first_two(const void *context, size_t a, size_t b) {
-    (void)context;
     return a + b == 1;
 }
 
-static void diversity_bounds_correlated_markets_together(void **state) {
-    (void)state;
+TEST(diversity_bounds_correlated_markets_together) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(0.201, 8, 0, 0.5), offer(0.21, 8, 0, 0.5)};
@@ -377,10 +357,9 @@ static void diversity_bounds_correlated_markets_together(void **state) {
     assert_near(by_market[0] + by_market[1], 32);
 }
 
-/* Whatever the market: a decision never breaks the limits, and never costs more per work than leaving things as they
- * are; choosing jointly is never worse than one step. */
-static void decisions_are_sound(void **state) {
-    (void)state;
+/* In any market, decisions keep the limits and never raise the cost per work above that of no change. A joint choice
+ * is never worse than a single step. */
+TEST(decisions_are_sound) {
     uint64_t seed = 9;
     for (int i = 0; i < 500; i++) {
         struct policy_offer offers[8];
@@ -438,8 +417,7 @@ static void decisions_are_sound(void **state) {
     }
 }
 
-static void every_expiring_allocation_is_answered(void **state) {
-    (void)state;
+TEST(every_expiring_allocation_is_answered) {
     struct policy_offer offers[1] = {offer(0.02, 4, 0.1, 0.1)};
     struct policy_held held[POLICY_HELD_MAX];
     struct policy_action actions[POLICY_ACTIONS_MAX];
@@ -465,14 +443,14 @@ static void every_expiring_allocation_is_answered(void **state) {
 
 static const struct policy_copies COPIES = {.spread = true, .lost = 2, .copied = 0.02, .replaced = 0.1};
 
-static void groups_by_hand(void **state) {
-    (void)state;
+TEST(groups_by_hand) {
     const struct policy_group groups[] = {{0, 0.2}, {1, 0.1}, {2, 0}};
     assert_near(policy_state_lost(groups, 0, &COPIES), 0);
-    assert_near(policy_state_lost(groups, 1, &COPIES), 0.2); /* it has both copies */
-    /* The second group is lost within a tenth of an hour after the first, in either order. */
+    assert_near(policy_state_lost(groups, 1, &COPIES), 0.2); /* the only group has both copies */
+    /* Both groups are lost if the second goes within a tenth of an hour after the first, in either order. */
     assert_near(policy_state_lost(groups, 2, &COPIES), 0.2 * (1 - pow(0.9, 0.1)) + 0.1 * (1 - pow(0.8, 0.1)));
-    /* With a third one, copies are made on what is left. One that is never lost changes nothing else. */
+    /* With a third group, copies are remade on the two that are left. A third group that is never lost has no other
+     * effect. */
     assert_near(policy_state_lost(groups, 3, &COPIES), 0.2 * (1 - pow(0.9, 0.02)) + 0.1 * (1 - pow(0.8, 0.02)));
     const struct policy_group sure[] = {{0, 1}, {1, 1}};
     assert_near(policy_state_lost(sure, 2, &COPIES), 1);
@@ -480,7 +458,7 @@ static void groups_by_hand(void **state) {
     transient.copies = COPIES;
     struct policy_sum sum = policy_sum_add(POLICY_SUM_NONE, &SPOT);
     sum = policy_sum_add(sum, &SPOT);
-    /* One price takes both allocations of a group: one recovery. */
+    /* A price spike evicts both allocations of a group: one recovery. */
     double once = sum.omega - sum.rate * 0.2 * APP.lambda;
     assert_near(policy_sum_cost_in_groups(sum, groups, 1, &transient, false),
                 sum.cost * (1 + 0.2 * 2) / (once * APP.phi));
@@ -496,9 +474,8 @@ static struct policy_view transient_view(const struct policy_offer *offers, size
     return view;
 }
 
-/* The share of each limit that one market may have is a half; another market is bought in however dear its work is. */
-static void without_reliable_machines_two_markets_are_bought(void **state) {
-    (void)state;
+/* One market may have half of each limit; a second market is bought in, however dear its work is. */
+TEST(without_reliable_machines_two_markets_are_bought) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.1, 8, 0.1, 0.5), offer(0.9, 8, 0.1, 0.5), offer(2, 8, 0, 0.5)};
@@ -511,12 +488,12 @@ static void without_reliable_machines_two_markets_are_bought(void **state) {
         view.additions.joint = joint == 1;
         assert_int_equal(policy_decide(&view, actions, &e), 2);
         assert_int_equal(actions[0].index, 0);
-        assert_near(actions[0].count, 32); /* of 64 */
+        assert_near(actions[0].count, 32); /* half of 64 */
         assert_int_equal(actions[1].index, 1);
         view.limits.most_machines = 4;
         assert_int_equal(policy_decide(&view, actions, &e), 2);
         assert_near(actions[0].count, 2);
-        view.limits.most_machines = 1; /* no room for a second one */
+        view.limits.most_machines = 1; /* no room for a second machine */
         assert_int_equal(policy_decide(&view, actions, &e), 1);
         view.limits.most_machines = 1000;
         view.limits.most_dollars_per_hour = 2;
@@ -525,27 +502,26 @@ static void without_reliable_machines_two_markets_are_bought(void **state) {
         assert_near(actions[1].count, 1);
     }
     struct policy_view view = transient_view(offers, 3);
-    offers[1].ceiling = 0.5; /* one market has to do */
+    offers[1].ceiling = 0.5; /* no second market can be had */
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     assert_near(actions[0].count, 32);
     offers[1].ceiling = 10;
-    offers[1].group = 0; /* no other one, but of the same type and zone */
+    offers[1].group = 0; /* the other offer has the same type and zone */
     view.additions.joint = true;
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     offers[1].group = 1;
-    offers[1].coming = 4; /* has been asked for */
+    offers[1].coming = 4; /* machines of the other market are pending */
     offers[1].coming_beta = 0.1;
     view.limits.coming_machines = 4;
     view.limits.coming_vcpus = 32;
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     assert_int_equal(actions[0].index, 0);
-    view.on_demand = RELIABLE; /* one that is never lost is a group */
+    view.on_demand = RELIABLE; /* machines that are never lost are a group */
     offers[1].coming = 0;
     assert_int_equal(policy_decide(&view, actions, &e), 1);
 }
 
-static void the_last_two_markets_are_kept(void **state) {
-    (void)state;
+TEST(the_last_two_markets_are_kept) {
     struct policy_action actions[POLICY_ACTIONS_MAX];
     double e;
     struct policy_offer offers[] = {offer(0.1, 8, 0, 0.5), offer(0.9, 8, 0, 0.5), offer(0.8, 8, 0, 0.5)};
@@ -561,24 +537,25 @@ static void the_last_two_markets_are_kept(void **state) {
     view.held_count = 2;
     offers[0].open = offers[2].open = false;
     assert_true(policy_decide(&view, actions, &e) >= 1);
-    assert_int_equal(actions[0].kind, POLICY_RENEW); /* as few as are allowed: their work costs nine times as much */
+    /* as few as are allowed, since their work costs nine times as much */
+    assert_int_equal(actions[0].kind, POLICY_RENEW);
     assert_near(actions[0].count, 4);
-    offers[1].ceiling = 0.5; /* even at a price that is never paid else */
+    offers[1].ceiling = 0.5; /* even at a price that is otherwise never paid */
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     assert_int_equal(actions[0].kind, POLICY_RENEW);
     assert_near(actions[0].count, 4);
-    offers[2].open = true; /* then another market takes its place: it is bought in at once */
+    offers[2].open = true; /* another market opens: machines there are bought at once */
     offers[2].held = 0;
     view.offer_count = 3;
     assert_int_equal(policy_decide(&view, actions, &e), 2);
     assert_int_equal(actions[0].kind, POLICY_RENEW);
     assert_int_equal(actions[1].kind, POLICY_ACQUIRE);
     assert_int_equal(actions[1].index, 2);
-    view.held_count = 3; /* and when it runs, the dear one goes */
+    view.held_count = 3; /* when they run, the dear machines are released */
     offers[2].held = 16;
     assert_true(policy_decide(&view, actions, &e) >= 1);
     assert_int_equal(actions[0].kind, POLICY_RELEASE);
-    held[2].coming = true; /* but not before it runs */
+    held[2].coming = true; /* but not while they are pending */
     assert_true(policy_decide(&view, actions, &e) >= 1);
     assert_int_equal(actions[0].kind, POLICY_RENEW);
     held[2].coming = false;
@@ -588,10 +565,9 @@ static void the_last_two_markets_are_kept(void **state) {
     assert_int_equal(actions[0].kind, POLICY_RELEASE);
 }
 
-/* Whatever the market, and whether the end is near: no decision leaves fewer groups than two if there were more, and
- * one that can be had is bought in. */
-static void no_decision_leaves_one_market(void **state) {
-    (void)state;
+/* In any market, near the end or not: a decision never reduces two or more groups to fewer than two, and buys in an
+ * available second group. */
+TEST(no_decision_leaves_one_market) {
     uint64_t seed = 21;
     for (int i = 0; i < 1000; i++) {
         struct policy_offer offers[6];
@@ -646,7 +622,7 @@ static void no_decision_leaves_one_market(void **state) {
         size_t were = 0;
         size_t are = 0;
         size_t last = 0;
-        size_t more = 0; /* groups that could be bought in, and are not there */
+        size_t more = 0; /* groups that are missing and could be bought */
         for (size_t g = 0; g < 6; g++) {
             were += before[g];
             are += after[g];
@@ -656,29 +632,4 @@ static void no_decision_leaves_one_market(void **state) {
         assert_true(are >= (were < 2 ? were : 2));
         assert_true(last >= 2 || more == 0 || (view.end.work > 0 && count == 0));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equations_by_hand),
-        cmocka_unit_test(sums_agree_with_the_equations),
-        cmocka_unit_test(the_cheapest_work_is_bought),
-        cmocka_unit_test(slow_machines_fill_the_limits_like_fast_ones),
-        cmocka_unit_test(a_lower_bid_is_taken_for_free_computing_unless_evictions_cost_more),
-        cmocka_unit_test(limits_hold),
-        cmocka_unit_test(expiring_allocations_are_renewed_unless_too_dear),
-        cmocka_unit_test(no_more_than_on_demand_is_paid),
-        cmocka_unit_test(no_more_is_renewed_than_the_job_needs),
-        cmocka_unit_test(paid_hours_are_used_first),
-        cmocka_unit_test(as_many_are_bought_as_end_within_whole_hours),
-        cmocka_unit_test(a_deadline_pays_for_on_demand),
-        cmocka_unit_test(diversity_bounds_correlated_markets_together),
-        cmocka_unit_test(decisions_are_sound),
-        cmocka_unit_test(every_expiring_allocation_is_answered),
-        cmocka_unit_test(groups_by_hand),
-        cmocka_unit_test(without_reliable_machines_two_markets_are_bought),
-        cmocka_unit_test(the_last_two_markets_are_kept),
-        cmocka_unit_test(no_decision_leaves_one_market),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* bidbrain/policy/speeds: made-up windows of machines whose true speeds are known. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "bidbrain/policy/speeds.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { MINUTE = 60 };
 
@@ -20,21 +13,21 @@ static void assert_near(double a, double b) {
     }
 }
 
-/* A type with its vCPUs, the true speed of each, and how many machines of it there are. */
+/* A type with its vCPUs, the true speed of each vCPU, and the number of machines. */
 struct kind {
     const char *type;
     double vcpus, speed;
     size_t machines;
 };
 
-/* Takes a window of these machines, as the controller's monitor would measure it; `count` at most 8 kinds. */
+/* Adds a window of these machines, as the controller's monitor would measure it. `count` is at most 8 kinds. */
 static bool window(struct speeds *speeds, const struct kind *kinds, size_t count, int64_t now) {
     struct speeds_machine machines[64];
     size_t all = 0;
     double sum = 0;
     for (size_t k = 0; k < count; k++) {
         for (size_t m = 0; m < kinds[k].machines; m++) {
-            double seconds = 1 / (kinds[k].vcpus * kinds[k].speed); /* for an equal share */
+            double seconds = 1 / (kinds[k].vcpus * kinds[k].speed); /* for an equal share of the work */
             machines[all++] = (struct speeds_machine){kinds[k].type, kinds[k].vcpus, seconds};
             sum += seconds;
         }
@@ -49,8 +42,7 @@ static double ratio(const struct speeds *speeds, const char *a, const char *b) {
     return speeds_of(speeds, a) / speeds_of(speeds, b);
 }
 
-static void speeds_are_relative_to_vcpus(void **state) {
-    (void)state;
+TEST(speeds_are_relative_to_vcpus) {
     struct speeds speeds = {0};
     const struct kind kinds[] = {{"fast", 2, 1, 3}, {"wide", 16, 1, 1}, {"slow", 4, 0.5, 2}};
     assert_near(speeds_of(&speeds, "fast"), 0);
@@ -61,11 +53,10 @@ static void speeds_are_relative_to_vcpus(void **state) {
     assert_near(speeds_of(&speeds, "wide"), 1);
     assert_near(speeds_of(&speeds, "slow"), 0.5);
     assert_near(speeds_of(&speeds, "other"), 0);
-    assert_false(window(&speeds, kinds, 3, 2 * MINUTE)); /* nothing new */
+    assert_false(window(&speeds, kinds, 3, 2 * MINUTE)); /* nothing new to report */
 }
 
-static void one_type_alone_tells_nothing(void **state) {
-    (void)state;
+TEST(one_type_alone_tells_nothing) {
     struct speeds speeds = {0};
     const struct kind kinds[] = {{"slow", 4, 0.5, 8}};
     for (int w = 0; w < 5; w++) {
@@ -74,8 +65,7 @@ static void one_type_alone_tells_nothing(void **state) {
     assert_int_equal(speeds.count, 0);
 }
 
-static void types_that_never_met_are_compared_by_a_third(void **state) {
-    (void)state;
+TEST(types_that_never_met_are_compared_by_a_third) {
     struct speeds speeds = {0};
     const struct kind first[] = {{"a", 4, 1, 2}, {"b", 4, 0.8, 2}};
     const struct kind second[] = {{"b", 4, 0.8, 3}, {"c", 8, 0.4, 1}};
@@ -90,8 +80,7 @@ static void types_that_never_met_are_compared_by_a_third(void **state) {
     assert_true(fabs(ratio(&speeds, "c", "a") / 0.4 - 1) <= 2 * SPEEDS_CALM);
 }
 
-static void one_slow_machine_does_not_make_a_slow_type(void **state) {
-    (void)state;
+TEST(one_slow_machine_does_not_make_a_slow_type) {
     struct speeds speeds = {0};
     for (int w = 0; w < 3; w++) {
         const struct speeds_machine machines[] = {{"a", 4, 1}, {"a", 4, 9}, {"a", 4, 1}, {"b", 4, 1}, {"b", 4, 1}};
@@ -100,8 +89,7 @@ static void one_slow_machine_does_not_make_a_slow_type(void **state) {
     assert_near(ratio(&speeds, "a", "b"), 1);
 }
 
-static void one_odd_window_does_little(void **state) {
-    (void)state;
+TEST(one_odd_window_does_little) {
     struct speeds speeds = {0};
     const struct kind usual[] = {{"a", 4, 1, 1}, {"b", 4, 1, 1}, {"c", 4, 1, 1}};
     const struct kind odd[] = {{"a", 4, 0.01, 1}, {"b", 4, 1, 1}, {"c", 4, 1, 1}};
@@ -116,8 +104,7 @@ static void one_odd_window_does_little(void **state) {
     assert_true(fabs(ratio(&speeds, "a", "b") - 1) <= 2 * SPEEDS_CALM);
 }
 
-static void a_lasting_change_is_followed(void **state) {
-    (void)state;
+TEST(a_lasting_change_is_followed) {
     struct speeds speeds = {0};
     const struct kind before[] = {{"a", 4, 1, 1}, {"b", 4, 1, 1}, {"c", 4, 1, 1}};
     const struct kind after[] = {{"a", 4, 0.5, 1}, {"b", 4, 1, 1}, {"c", 4, 1, 1}};
@@ -130,8 +117,7 @@ static void a_lasting_change_is_followed(void **state) {
     assert_true(fabs(ratio(&speeds, "a", "b") / 0.5 - 1) <= 2 * SPEEDS_CALM);
 }
 
-static void speeds_have_bounds(void **state) {
-    (void)state;
+TEST(speeds_have_bounds) {
     struct speeds speeds = {0};
     const struct kind kinds[] = {{"a", 1, 1000, 1}, {"b", 1, 1, 1}, {"c", 1, 0.001, 1}};
     window(&speeds, kinds, 3, 0);
@@ -141,8 +127,7 @@ static void speeds_have_bounds(void **state) {
     assert_near(speeds_of(&speeds, "c"), SPEEDS_LOWEST);
 }
 
-static void what_is_no_measurement_is_left_out(void **state) {
-    (void)state;
+TEST(what_is_no_measurement_is_left_out) {
     struct speeds speeds = {0};
     char longer[MARKET_TEXT_MAX + 1];
     memset(longer, 'x', sizeof longer);
@@ -156,22 +141,20 @@ static void what_is_no_measurement_is_left_out(void **state) {
     assert_false(speeds_add(&speeds, NULL, 0, 9));
 }
 
-static void old_speeds_are_forgotten(void **state) {
-    (void)state;
+TEST(old_speeds_are_forgotten) {
     struct speeds speeds = {0};
     const struct kind both[] = {{"a", 4, 1, 1}, {"b", 4, 0.5, 1}};
     window(&speeds, both, 2, 0);
     window(&speeds, both, 2, MINUTE);
     assert_true(speeds_of(&speeds, "b") > 0);
-    assert_false(window(&speeds, both, 1, SPEEDS_KEEP_S)); /* a is still there, b is not bought any more */
+    assert_false(window(&speeds, both, 1, SPEEDS_KEEP_S)); /* b has gone, but is not forgotten yet */
     assert_true(speeds_of(&speeds, "b") > 0);
     assert_true(window(&speeds, both, 1, SPEEDS_KEEP_S + 2 * MINUTE));
     assert_near(speeds_of(&speeds, "b"), 0);
     assert_true(speeds_of(&speeds, "a") > 0);
 }
 
-static void no_more_types_than_there_is_room_for(void **state) {
-    (void)state;
+TEST(no_more_types_than_there_is_room_for) {
     struct speeds speeds = {0};
     char names[SPEEDS_TYPES_MAX + 8][8];
     struct speeds_machine machines[SPEEDS_TYPES_MAX + 8];
@@ -184,8 +167,7 @@ static void no_more_types_than_there_is_room_for(void **state) {
     assert_int_equal(speeds.count, SPEEDS_TYPES_MAX);
 }
 
-static void a_state_is_read_as_it_was_written(void **state) {
-    (void)state;
+TEST(a_state_is_read_as_it_was_written) {
     struct speeds speeds = {0};
     struct speeds again = {0};
     struct error error = {0};
@@ -202,8 +184,7 @@ static void a_state_is_read_as_it_was_written(void **state) {
     assert_int_equal(again.types[0].windows, 3);
 }
 
-static void a_broken_state_is_refused(void **state) {
-    (void)state;
+TEST(a_broken_state_is_refused) {
     static const char *const texts[] = {
         "[]",
         "{\"a\": 1}",
@@ -227,22 +208,4 @@ static void a_broken_state_is_refused(void **state) {
     struct speeds speeds = {0};
     struct error error = {0};
     assert_int_equal(speeds_read(&speeds, NULL, &error), AML_EINPUT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(speeds_are_relative_to_vcpus),
-        cmocka_unit_test(one_type_alone_tells_nothing),
-        cmocka_unit_test(types_that_never_met_are_compared_by_a_third),
-        cmocka_unit_test(one_slow_machine_does_not_make_a_slow_type),
-        cmocka_unit_test(one_odd_window_does_little),
-        cmocka_unit_test(a_lasting_change_is_followed),
-        cmocka_unit_test(speeds_have_bounds),
-        cmocka_unit_test(what_is_no_measurement_is_left_out),
-        cmocka_unit_test(old_speeds_are_forgotten),
-        cmocka_unit_test(no_more_types_than_there_is_room_for),
-        cmocka_unit_test(a_state_is_read_as_it_was_written),
-        cmocka_unit_test(a_broken_state_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

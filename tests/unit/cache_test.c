@@ -1,14 +1,9 @@
-/* The row cache (workers/cache.c): which of its memory is to be backed by huge pages, and the slots of keys. What the
- * rows hold is params_test's and client_test's. */
-#include "workers/cache.h"
+/* The row cache (workers/client/cache.c): which of its memory asks for huge pages, and the slots of keys.
+ * params_test and client_test check the rows' values. */
+#include "tests/test.h"
+#include "workers/client/cache.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { ROOM = 1 << 20, FEW = 500, MANY = 1 << 19 };
 
@@ -59,9 +54,8 @@ static bool kernel_has_huge_pages(void) {
     return access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) == 0;
 }
 
-/* The kernel would fill a huge page around each small one in use: 2 MB for each arena of a table of a few rows. */
-static void test_few_rows_in_much_room_get_small_pages(void **state) {
-    (void)state;
+/* In a table of a few rows, the kernel would back each small page in use by a huge page: 2 MB an arena. */
+TEST(few_rows_in_much_room_get_small_pages) {
     struct fixture fixture;
     open_cache(&fixture, 0, false);
     assert_int_equal(cache_reserve(&fixture.cache, 0, ROOM), 0);
@@ -71,8 +65,7 @@ static void test_few_rows_in_much_room_get_small_pages(void **state) {
     cache_close(&fixture.cache);
 }
 
-static void test_many_rows_get_huge_pages(void **state) {
-    (void)state;
+TEST(many_rows_get_huge_pages) {
     if (!kernel_has_huge_pages()) {
         skip();
     }
@@ -89,8 +82,7 @@ static void test_many_rows_get_huge_pages(void **state) {
     cache_close(&fixture.cache);
 }
 
-static void test_whole_tables_get_huge_pages(void **state) {
-    (void)state;
+TEST(whole_tables_get_huge_pages) {
     if (!kernel_has_huge_pages()) {
         skip();
     }
@@ -101,9 +93,8 @@ static void test_whole_tables_get_huge_pages(void **state) {
     cache_close(&fixture.cache);
 }
 
-/* Sparse tables, dense ones and replicated ones find slots each in its own way. */
-static void test_keys_keep_their_slots(void **state) {
-    (void)state;
+/* Sparse, dense and replicated tables each find slots in their own way. */
+TEST(keys_keep_their_slots) {
     const struct {
         uint64_t rows;
         bool whole;
@@ -132,14 +123,4 @@ static void test_keys_keep_their_slots(void **state) {
         assert_true(kinds[k].rows == 0 || cache_add(&fixture.cache, 0, keys[FEW]) == AML_EINPUT);
         cache_close(&fixture.cache);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_few_rows_in_much_room_get_small_pages),
-        cmocka_unit_test(test_many_rows_get_huge_pages),
-        cmocka_unit_test(test_whole_tables_get_huge_pages),
-        cmocka_unit_test(test_keys_keep_their_slots),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,34 +1,22 @@
-/* A partition's file of a checkpoint: what is written is read again to the bit, and what is not exactly that is
- * refused. */
+/* A partition's file of a checkpoint: it is read as written to the bit, and any other content is refused. */
 #include "agileml/ps/checkpoint.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <zlib.h>
 
-enum {
-    PARTITION = 2,
-    PARTITIONS = 5,
-    CLOCK = 90,
-    FOLDER_BYTES = 64,
-    PATH_BYTES = 128,
-    SPARSE_KEYS = 3000,
-    WIDE = 90000
-};
+enum { PARTITION = 2, PARTITIONS = 5, CLOCK = 90, SPARSE_KEYS = 3000, WIDE = 90000 };
 enum { ADDED, PUT, WHOLE, LARGE, STATES /* of WHOLE */, TABLES };
 
+static const char folder[] = ".";
+static const char path[] = "./partition-2";
+
 struct fixture {
-    char folder[FOLDER_BYTES];
-    char path[PATH_BYTES];
     struct job job;
     struct partition *partition;
 };
@@ -68,11 +56,6 @@ static struct partition *new_partition(const struct job *job, uint32_t id, uint3
 
 static int setup(void **state) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
-    snprintf(fixture->folder, sizeof fixture->folder, "/tmp/checkpoint_test.XXXXXX");
-    if (mkdtemp(fixture->folder) == NULL) {
-        return -1;
-    }
-    snprintf(fixture->path, sizeof fixture->path, "%s/partition-%d", fixture->folder, PARTITION);
     job_table(&fixture->job, ADDED, "added", AML_FLOAT32, AML_ADD, 10, 50000);
     job_table(&fixture->job, PUT, "put", AML_INT64, AML_PUT, 3, 0);
     job_table(&fixture->job, WHOLE, "whole", AML_INT32, AML_ADD, 1, 0);
@@ -83,16 +66,14 @@ static int setup(void **state) {
     fixture->job.table_count = TABLES;
     fixture->partition = new_partition(&fixture->job, PARTITION, PARTITIONS);
     *state = fixture;
-    return 0;
+    return files_open(state);
 }
 
 static int teardown(void **state) {
     struct fixture *fixture = *state;
     partition_close(fixture->partition);
-    unlink(fixture->path);
-    int result = rmdir(fixture->folder); /* a file that should not be there stays, and fails the test */
     free(fixture);
-    return result;
+    return files_close_one(state);
 }
 
 static void change_row(struct table *table, uint64_t key) {
@@ -106,7 +87,7 @@ static void change_row(struct table *table, uint64_t key) {
     table_clocks(table)[slot] = 1 + (uint32_t)(next_random() % CLOCK);
 }
 
-/* Some rows of every table are changed, and some sparse ones are made but not changed. */
+/* Changes some rows of every table, and makes some sparse rows without changing them. */
 static void fill(struct partition *partition) {
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         struct table *table = &partition->tables[t];
@@ -127,7 +108,7 @@ static void fill(struct partition *partition) {
 
 static void write_checkpoint(struct fixture *fixture) {
     struct message_written written;
-    if (checkpoint_write(fixture->partition, CLOCK, fixture->folder, &written) != 0) {
+    if (checkpoint_write(fixture->partition, CLOCK, folder, &written) != 0) {
         fail_msg("%s", written.text);
     }
 }
@@ -145,7 +126,7 @@ static void assert_same_rows(const struct table *written, struct table *read) {
 static void assert_read_again(const struct fixture *fixture) {
     struct error error = {0};
     struct partition *read = new_partition(&fixture->job, PARTITION, PARTITIONS);
-    if (checkpoint_read(read, fixture->folder, CLOCK, &error) != 0) {
+    if (checkpoint_read(read, folder, CLOCK, &error) != 0) {
         fail_msg("%s", error.text);
     }
     assert_int_equal(read->clock, CLOCK);
@@ -155,36 +136,25 @@ static void assert_read_again(const struct fixture *fixture) {
     partition_close(read);
 }
 
-/* The whole file, to be freed. */
-static unsigned char *file_load(const char *path, size_t *size) {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    unsigned char *bytes = malloc(*size + 1);
-    assert_int_equal(fread(bytes, 1, *size, file), *size);
-    fclose(file);
+/* Reads the whole file into a buffer with room for one more byte; the caller frees it. */
+static unsigned char *load(size_t *size) {
+    enum { CAPACITY = 1 << 24 };
+    unsigned char *bytes = malloc(CAPACITY);
+    assert_non_null(bytes);
+    *size = read_bytes(path, bytes, CAPACITY);
     return bytes;
 }
 
-static void file_save(const char *path, const unsigned char *bytes, size_t size) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void test_round_trip(void **state) {
+TEST(round_trip) {
     struct fixture *fixture = *state;
     struct message_written written;
     size_t size;
     fill(fixture->partition);
-    assert_int_equal(checkpoint_write(fixture->partition, CLOCK, fixture->folder, &written), 0);
+    assert_int_equal(checkpoint_write(fixture->partition, CLOCK, folder, &written), 0);
     assert_int_equal(written.state, WRITTEN_DONE);
     assert_int_equal(written.partition, PARTITION);
     assert_int_equal(written.clock, CLOCK);
-    unsigned char *bytes = file_load(fixture->path, &size);
+    unsigned char *bytes = load(&size);
     assert_int_equal(written.bytes, size);
     assert_int_equal(written.checksum, crc32_z(0, bytes, size));
     free(bytes);
@@ -193,14 +163,14 @@ static void test_round_trip(void **state) {
     assert_read_again(fixture);
 }
 
-static void test_nothing_changed(void **state) {
+TEST(nothing_changed) {
     struct fixture *fixture = *state;
     write_checkpoint(fixture);
     assert_read_again(fixture);
 }
 
-/* Puts that stand in their flushes are written too. */
-static void test_late_puts(void **state) {
+/* Overwrites that are still in their flushes are written too. */
+TEST(late_puts) {
     struct fixture *fixture = *state;
     struct partition *partition = fixture->partition;
     const actor_id origin = 1 << ACTOR_PART_BITS;
@@ -219,26 +189,26 @@ static void test_late_puts(void **state) {
                                        buffer_copy(values, sizeof values)}};
     assert_int_equal(rows_check(&flush, fixture->job.shapes, TABLES, &view, NULL), 1);
     partition_expect(partition, &assignment, 1);
-    assert_int_equal(partition_flush(partition, origin, 1, &view, 1, NULL), FLUSH_TAKEN);
+    assert_int_equal(partition_flush(partition, origin, 1, 0, false, &view, 1, NULL), FLUSH_TAKEN);
     message_close(&flush);
     assert_true(partition_advance(partition));
     write_checkpoint(fixture);
     struct partition *read = new_partition(&fixture->job, PARTITION, PARTITIONS);
-    assert_int_equal(checkpoint_read(read, fixture->folder, CLOCK, NULL), 0);
+    assert_int_equal(checkpoint_read(read, folder, CLOCK, NULL), 0);
     assert_int_equal(read->tables[PUT].count, 1);
     assert_memory_equal(table_row(&read->tables[PUT], 0), values, sizeof values);
     partition_close(read);
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused files ---- */
 
-/* Reading with this job, partition and clock fails with a text that names the file and `reason`. */
+/* Reading with this job, partition and clock fails; the error names the file and `reason`. */
 static void assert_refused_as(const struct fixture *fixture, const struct job *job, uint32_t id, uint32_t partitions,
                               uint64_t clock, const char *reason) {
     struct error error = {0};
     struct partition *read = new_partition(job, id, partitions);
-    assert_int_equal(checkpoint_read(read, fixture->folder, clock, &error), AML_EINPUT);
-    if (strstr(error.text, fixture->folder) == NULL || strstr(error.text, reason) == NULL) {
+    assert_int_equal(checkpoint_read(read, folder, clock, &error), AML_EINPUT);
+    if (strstr(error.text, "./partition-") == NULL || strstr(error.text, reason) == NULL) {
         fail_msg("\"%s\" does not name \"%s\"", error.text, reason);
     }
     partition_close(read);
@@ -265,32 +235,32 @@ static void use_small_job(struct fixture *fixture) {
     write_checkpoint(fixture);
 }
 
-static void test_damage_anywhere(void **state) {
+TEST(damage_anywhere) {
     struct fixture *fixture = *state;
     use_small_job(fixture);
     assert_read_again(fixture);
     size_t size;
-    unsigned char *bytes = file_load(fixture->path, &size);
+    unsigned char *bytes = load(&size);
     for (size_t at = 0; at < size; at++) {
         unsigned char flip = (unsigned char)(1 << next_random() % 8);
         bytes[at] ^= flip;
-        file_save(fixture->path, bytes, size);
+        write_bytes(path, bytes, size);
         assert_refused(fixture, "byte");
         bytes[at] ^= flip;
     }
     for (size_t length = 0; length < size; length++) {
-        file_save(fixture->path, bytes, length);
+        write_bytes(path, bytes, length);
         assert_refused(fixture, "expected");
     }
     bytes[size] = 0;
-    file_save(fixture->path, bytes, size + 1);
+    write_bytes(path, bytes, size + 1);
     assert_refused(fixture, "expected");
-    file_save(fixture->path, bytes, size);
+    write_bytes(path, bytes, size);
     assert_read_again(fixture);
     free(bytes);
 }
 
-static void test_other_partitions_and_jobs(void **state) {
+TEST(other_partitions_and_jobs) {
     struct fixture *fixture = *state;
     use_small_job(fixture);
     assert_refused_as(fixture, &fixture->job, PARTITION, PARTITIONS + 1, CLOCK, "expected number of partitions 6");
@@ -312,9 +282,9 @@ static void test_other_partitions_and_jobs(void **state) {
     assert_refused_as(fixture, &job, PARTITION, PARTITIONS, CLOCK, "expected row width 3, found 2");
     job_table(&job, 1, "sparse", AML_INT32, AML_ADD, 2, 100);
     assert_refused_as(fixture, &job, PARTITION, PARTITIONS, CLOCK, "expected number of rows 100, found 0");
-    char other[PATH_BYTES];
-    snprintf(other, sizeof other, "%s/partition-%d", fixture->folder, PARTITION + 1);
-    assert_int_equal(rename(fixture->path, other), 0);
+    char other[64];
+    snprintf(other, sizeof other, "%s/partition-%d", folder, PARTITION + 1);
+    assert_int_equal(rename(path, other), 0);
     assert_refused(fixture, "can't read");
     assert_refused_as(fixture, &fixture->job, PARTITION + 1, PARTITIONS, CLOCK, "expected partition 3, found 2");
     unlink(other);
@@ -333,7 +303,7 @@ static struct parts file_parts(unsigned char *bytes) {
     return (struct parts){head, tables, (unsigned char *)(tables + 2)};
 }
 
-/* Makes all checksums right again, so that what is wrong must be seen otherwise. */
+/* Recomputes all checksums, so that only other checks can find the damage. */
 static void mend(struct parts parts, uint32_t dense_rows, uint32_t sparse_rows) {
     const size_t row = sizeof(uint64_t) + 8;
     unsigned char *after = (unsigned char *)&parts.head->partition;
@@ -347,16 +317,16 @@ static void mend(struct parts parts, uint32_t dense_rows, uint32_t sparse_rows) 
     }
 }
 
-static void test_rows_that_can_not_be(void **state) {
+TEST(rows_that_can_not_be) {
     struct fixture *fixture = *state;
     size_t size;
     use_small_job(fixture);
-    unsigned char *bytes = file_load(fixture->path, &size);
+    unsigned char *bytes = load(&size);
     const struct parts parts = file_parts(bytes);
     uint32_t dense = (uint32_t)parts.tables[0].count;
     uint32_t sparse = (uint32_t)parts.tables[1].count;
     mend(parts, dense, sparse);
-    file_save(fixture->path, bytes, size);
+    write_bytes(path, bytes, size);
     assert_read_again(fixture);
 
     unsigned char *dense_keys = parts.blocks + sizeof(uint32_t);
@@ -367,30 +337,30 @@ static void test_rows_that_can_not_be(void **state) {
         memcpy(&kept, dense_keys, sizeof kept);
         memcpy(dense_keys, &wrong[i], sizeof kept);
         mend(parts, dense, sparse);
-        file_save(fixture->path, bytes, size);
+        write_bytes(path, bytes, size);
         assert_refused(fixture, "not of this partition");
         memcpy(dense_keys, &kept, sizeof kept);
     }
     memcpy(&kept, sparse_keys, sizeof kept);
     memcpy(sparse_keys + sizeof kept, &kept, sizeof kept);
     mend(parts, dense, sparse);
-    file_save(fixture->path, bytes, size);
+    write_bytes(path, bytes, size);
     assert_refused(fixture, "again");
 
-    parts.tables[0].count = 4; /* of 3 */
+    parts.tables[0].count = 4; /* a row too many */
     mend(parts, dense, sparse);
-    file_save(fixture->path, bytes, size);
+    write_bytes(path, bytes, size);
     assert_refused(fixture, "expected at most 3 rows");
     parts.tables[0].count = dense;
     parts.tables[1].count = TABLE_SLOTS_MAX;
     mend(parts, dense, sparse);
-    file_save(fixture->path, bytes, size);
+    write_bytes(path, bytes, size);
     assert_refused(fixture, "bytes, found");
     free(bytes);
 }
 
-/* Blocks of equal length, each whole in itself, in another order, or from another file. */
-static void test_blocks_in_other_places(void **state) {
+/* Intact blocks of equal length are exchanged, or come from another file. */
+TEST(blocks_in_other_places) {
     struct fixture *fixture = *state;
     const size_t block = sizeof(uint32_t) + sizeof(uint64_t) + WIDE * sizeof(double);
     static unsigned char kept[sizeof(uint32_t) + sizeof(uint64_t) + WIDE * sizeof(double)];
@@ -401,30 +371,29 @@ static void test_blocks_in_other_places(void **state) {
         }
     }
     write_checkpoint(fixture);
-    unsigned char *bytes = file_load(fixture->path, &size);
+    unsigned char *bytes = load(&size);
     unsigned char *first = bytes + size - 4 * block;
     memcpy(kept, first, block);
     memcpy(first, first + block, block);
     memcpy(first + block, kept, block);
-    file_save(fixture->path, bytes, size);
+    write_bytes(path, bytes, size);
     assert_refused(fixture, "damaged");
     struct message_written written;
-    assert_int_equal(checkpoint_write(fixture->partition, CLOCK + 1, fixture->folder, &written), 0);
-    unsigned char *later = file_load(fixture->path, &size);
+    assert_int_equal(checkpoint_write(fixture->partition, CLOCK + 1, folder, &written), 0);
+    unsigned char *later = load(&size);
     memcpy(later + size - 4 * block, kept, block);
-    file_save(fixture->path, later, size);
+    write_bytes(path, later, size);
     assert_refused_as(fixture, &fixture->job, PARTITION, PARTITIONS, CLOCK + 1, "damaged");
     free(later);
     free(bytes);
 }
 
-/* ---- What can't be written ---- */
+/* ---- Failing writes ---- */
 
-static void test_disk_errors(void **state) {
+TEST(disk_errors) {
     struct fixture *fixture = *state;
     struct message_written written;
-    char nowhere[PATH_BYTES];
-    snprintf(nowhere, sizeof nowhere, "%s/nowhere", fixture->folder);
+    const char *nowhere = "nowhere";
     fill(fixture->partition);
     assert_int_equal(checkpoint_write(fixture->partition, CLOCK, nowhere, &written), AML_EFAIL);
     assert_int_equal(written.state, WRITTEN_FAILED);
@@ -436,24 +405,14 @@ static void test_disk_errors(void **state) {
     struct rlimit small = {100000, before.rlim_max};
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    int code = checkpoint_write(fixture->partition, CLOCK + 1, fixture->folder, &written);
+    int code = checkpoint_write(fixture->partition, CLOCK + 1, folder, &written);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(code, AML_EFAIL);
     assert_int_equal(written.state, WRITTEN_FAILED);
-    assert_non_null(strstr(written.text, fixture->path));
-    assert_read_again(fixture); /* the earlier file stands */
+    assert_non_null(strstr(written.text, path));
+    assert_read_again(fixture); /* the earlier file is unchanged */
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nothing_changed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_late_puts, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_damage_anywhere, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_other_partitions_and_jobs, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_rows_that_can_not_be, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_blocks_in_other_places, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_disk_errors, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run_each(setup, teardown);
 }

@@ -1,13 +1,7 @@
-/* What a worker's client keeps of pushes, so that a partition whose copies are all lost can be restored from the node's
- * cache: of which clocks it gives a partition's rows, and which rows these are. Servers are played by the test. */
-#include "workers/client_private.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+/* What a worker's client keeps of pushes, so that a partition whose copies are all lost can be restored from the
+ * node's cache: the clocks that it can give, and the rows. The test plays the servers. */
+#include "tests/test.h"
+#include "workers/client/client_private.h"
 
 enum { ROWS = 6, PARTITIONS = 2, OWN = ROWS / PARTITIONS /* rows of partition 0: keys 0, 2 and 4 */, SENT_MAX = 64 };
 
@@ -25,7 +19,7 @@ struct fake {
     struct client client;
     struct message_plan plan;
     uint64_t epoch;
-    uint64_t requests[PARTITIONS]; /* of the last SUBSCRIBE */
+    uint64_t requests[PARTITIONS]; /* request numbers of the last SUBSCRIBEs */
 };
 
 static uint64_t fake_now(struct io *io) {
@@ -61,7 +55,7 @@ static void give_plan(struct fake *fake) {
     message_close(&plan);
 }
 
-/* A PUSH of partition 0 for clocks (from, to], with the rows that have a value, and `durable` as the durable clock. */
+/* A PUSH of partition 0 for clocks (from, to] and durable clock `durable`, with the rows that have a value. */
 static struct message push_of(uint64_t from, uint64_t to, uint64_t durable, const int64_t values[OWN]) {
     struct message push = {.type = MESSAGE_PUSH};
     push.push = (struct message_push){.from_clock = from, .clock = to, .durable = durable, .received = to};
@@ -98,14 +92,14 @@ static void push(struct fake *fake, uint64_t from, uint64_t to, uint64_t durable
     give(fake, &message);
 }
 
-/* Answers the last SUBSCRIBE, or the request for void rows. */
+/* Answers the last SUBSCRIBE or the request for void rows. */
 static void answer(struct fake *fake, uint64_t clock, int64_t a, int64_t b, int64_t c) {
     struct message message = push_of(0, clock, 0, (const int64_t[]){a, b, c});
     message.push.request = fake->requests[0];
     give(fake, &message);
 }
 
-/* Partition 1 only goes on, and is durable up to `durable`. */
+/* Pushes partition 1 without rows, durable up to `durable`. */
 static void other(struct fake *fake, uint64_t from, uint64_t to, uint64_t durable) {
     struct message message = {.type = MESSAGE_PUSH};
     message.push =
@@ -135,7 +129,7 @@ static struct fake *fake_bare(uint32_t staleness) {
     return fake;
 }
 
-/* A client that has the rows 10, 20 and 30 at clock 0, and has none of partition 1 to wait for. */
+/* A client at clock 0 whose rows of partition 0 are 10, 20 and 30, and which waits for none of partition 1. */
 static struct fake *fake_open(uint32_t staleness) {
     struct fake *fake = fake_bare(staleness);
     assert_int_equal(cache_add(&fake->cache, 0, 0), 0);
@@ -182,7 +176,7 @@ static void assert_state(const struct fake *fake, uint64_t clock, int64_t a, int
     message_close(&update);
 }
 
-/* Works on the next clock up to its flush, or (`ends` false) not to its end. */
+/* Works on the next clock and, if `ends`, flushes it. */
 static void work(struct fake *fake, int64_t value, bool ends) {
     client_begin(&fake->client, SELF, fake->client.flushed + 1);
     *(int64_t *)(void *)cache_row(&fake->cache.tables[0], 0) += value;
@@ -195,10 +189,9 @@ static void work(struct fake *fake, int64_t value, bool ends) {
     }
 }
 
-/* ---- Which jobs ---- */
+/* ---- Jobs ---- */
 
-static void test_only_where_tables_and_plan_allow_it(void **state) {
-    (void)state;
+TEST(only_where_tables_and_plan_allow_it) {
     for (unsigned c = 0; c < 6; c++) {
         struct fake *fake = fake_bare(0);
         struct table_spec *spec = &fake->job.tables[0];
@@ -217,10 +210,9 @@ static void test_only_where_tables_and_plan_allow_it(void **state) {
     }
 }
 
-/* ---- Which clock ---- */
+/* ---- Clocks ---- */
 
-static void test_the_committed_clock_is_given_whatever_came_later(void **state) {
-    (void)state;
+TEST(the_committed_clock_is_given_whatever_came_later) {
     struct fake *fake = fake_open(0);
     assert_clocks(fake, (const uint64_t[]){0}, 1);
     work(fake, 1, true);
@@ -240,13 +232,12 @@ static void test_the_committed_clock_is_given_whatever_came_later(void **state) 
     fake_close(fake);
 }
 
-static void test_a_clock_is_committed_before_its_push_comes(void **state) {
-    (void)state;
+TEST(a_clock_is_committed_before_its_push_comes) {
     struct fake *fake = fake_open(0);
     work(fake, 1, true);
     push(fake, 0, 1, 0, 11, NOT, NOT);
     fake->client.possible = 2;
-    push(fake, 1, 1, 2, NOT, NOT, NOT); /* durable, but the push itself is missing */
+    push(fake, 1, 1, 2, NOT, NOT, NOT); /* this clock is durable, but its push was lost */
     other(fake, 0, 2, 2);
     assert_clocks(fake, (const uint64_t[]){1}, 1);
     assert_state(fake, 1, 11, 20, 30);
@@ -256,9 +247,8 @@ static void test_a_clock_is_committed_before_its_push_comes(void **state) {
     fake_close(fake);
 }
 
-/* A push of several clocks leads over the one between. */
-static void test_a_clock_that_was_skipped_is_not_given(void **state) {
-    (void)state;
+/* A push of several clocks skips the clocks between. */
+TEST(a_clock_that_was_skipped_is_not_given) {
     struct fake *fake = fake_open(0);
     push(fake, 0, 3, 0, 13, 23, NOT);
     assert_clocks(fake, (const uint64_t[]){0, 3}, 2);
@@ -266,9 +256,8 @@ static void test_a_clock_that_was_skipped_is_not_given(void **state) {
     fake_close(fake);
 }
 
-/* With staleness rows have own updates that are in no push, and pushes wait while the app works. */
-static void test_a_push_that_waits_is_kept_by_a_fence(void **state) {
-    (void)state;
+/* With staleness, rows hold own updates that no push contains yet, and pushes wait while the app works. */
+TEST(a_push_that_waits_is_kept_by_a_fence) {
     struct fake *fake = fake_open(1);
     work(fake, 1, true);
     push(fake, 0, 1, 0, 11, NOT, NOT);
@@ -279,17 +268,16 @@ static void test_a_push_that_waits_is_kept_by_a_fence(void **state) {
     assert_int_equal(fake->client.partitions[0].waiting_count, 1);
     assert_clocks(fake, (const uint64_t[]){0, 1}, 2);
     client_fence(&fake->client, 2);
-    assert_clocks(fake, (const uint64_t[]){0, 2}, 2); /* clock 1 is no commit point, nor the last */
+    assert_clocks(fake, (const uint64_t[]){0, 2}, 2); /* clock 1 is no commit point, and not the last */
     assert_state(fake, 2, 12, 22, 30);
     fake_close(fake);
 }
 
-/* ---- A cache that is not complete ---- */
+/* ---- Incomplete caches ---- */
 
-static void test_a_cache_that_lacks_rows_gives_nothing(void **state) {
-    (void)state;
+TEST(a_cache_that_lacks_rows_gives_nothing) {
     struct fake *fake = fake_bare(0);
-    fake->client.asking.bytes = 1; /* a row at a time */
+    fake->client.asking.bytes = 1; /* requests a row at a time */
     assert_int_equal(cache_add(&fake->cache, 0, 0), 0);
     give_plan(fake);
     assert_int_equal(client_subscribe(&fake->client, NULL), 0);
@@ -297,7 +285,7 @@ static void test_a_cache_that_lacks_rows_gives_nothing(void **state) {
     assert_clocks(fake, NULL, 0);
     answer(fake, 4, 10, NOT, NOT);
     push(fake, 4, 5, 0, 15, NOT, NOT);
-    answer(fake, 6, NOT, 20, NOT); /* the push of clock 6 has not come */
+    answer(fake, 6, NOT, 20, NOT); /* before the push of clock 6 */
     assert_clocks(fake, NULL, 0);
     answer(fake, 6, NOT, NOT, 30);
     assert_int_equal(fake->client.partitions[0].filled[0], OWN);
@@ -308,9 +296,8 @@ static void test_a_cache_that_lacks_rows_gives_nothing(void **state) {
     fake_close(fake);
 }
 
-/* A server that takes the worker for the only origin leaves rows out, whose values are not known here. */
-static void test_rows_that_were_left_out_are_missing(void **state) {
-    (void)state;
+/* A server that takes the worker for the only origin leaves out rows whose values this client does not know. */
+TEST(rows_that_were_left_out_are_missing) {
     struct fake *fake = fake_open(0);
     struct message lacking = push_of(0, 1, 0, (const int64_t[]){NOT, NOT, NOT});
     lacking.push.left_out = 1;
@@ -324,8 +311,7 @@ static void test_rows_that_were_left_out_are_missing(void **state) {
     fake_close(fake);
 }
 
-static void test_rows_of_another_partition_are_of_no_use(void **state) {
-    (void)state;
+TEST(rows_of_another_partition_are_of_no_use) {
     static const uint64_t key = 1;
     static const int64_t value = 7;
     struct fake *fake = fake_open(0);
@@ -338,8 +324,7 @@ static void test_rows_of_another_partition_are_of_no_use(void **state) {
 
 /* ---- Pushes with every row ---- */
 
-static void test_pushes_with_every_row_are_not_copied(void **state) {
-    (void)state;
+TEST(pushes_with_every_row_are_not_copied) {
     struct fake *fake = fake_open(0);
     const struct client_kept *kept = &fake->client.partitions[0].kept;
     for (uint64_t clock = 1; clock <= 5; clock++) {
@@ -348,7 +333,7 @@ static void test_pushes_with_every_row_are_not_copied(void **state) {
     }
     assert_int_equal(fake->client.committed, 2);
     assert_null(kept->values[0]);
-    assert_int_equal(kept->push_count, 3); /* of clocks 2, 4 and 5: 3 is no commit point */
+    assert_int_equal(kept->push_count, 3); /* pushes of clocks 2, 4 and 5; 3 is no commit point */
     assert_clocks(fake, (const uint64_t[]){2, 4, 5}, 3);
     assert_state(fake, 2, 2, 22, 30);
     assert_state(fake, 5, 5, 25, 30);
@@ -370,23 +355,21 @@ static void new_epoch(struct fake *fake, uint64_t restore) {
     give_plan(fake);
 }
 
-static void test_what_an_epoch_undoes_is_forgotten(void **state) {
-    (void)state;
+TEST(what_an_epoch_undoes_is_forgotten) {
     struct fake *fake = fake_open(0);
     push(fake, 0, 2, 0, 12, NOT, NOT);
     push(fake, 2, 3, 0, 13, 23, NOT);
     new_epoch(fake, 2);
     assert_clocks(fake, (const uint64_t[]){0, 2}, 2);
     assert_state(fake, 2, 12, 20, 30);
-    answer(fake, 2, NOT, NOT, NOT); /* the new server knows what is subscribed to */
+    answer(fake, 2, NOT, NOT, NOT); /* the new server knows the subscriptions */
     push(fake, 2, 3, 0, 113, NOT, 133);
     assert_state(fake, 3, 113, 20, 133);
     fake_close(fake);
 }
 
-/* With nothing committed a job may begin anew: rows that are only kept as of later clocks come again. */
-static void test_rows_of_undone_clocks_come_again(void **state) {
-    (void)state;
+/* A job with nothing committed may start from the beginning: rows known only as of later clocks are requested again. */
+TEST(rows_of_undone_clocks_come_again) {
     struct fake *fake = fake_open(0);
     push(fake, 0, 2, 2, 12, NOT, NOT);
     other(fake, 0, 2, 2);
@@ -400,10 +383,9 @@ static void test_rows_of_undone_clocks_come_again(void **state) {
     fake_close(fake);
 }
 
-/* What the cache had of clock 2 came by a push of several clocks, which is undone: the rows come again, with those that
- * were changed up to clock 2. */
-static void test_a_push_of_several_clocks_is_undone(void **state) {
-    (void)state;
+/* A push of several clocks that covers clock 2 is undone: its rows are requested again, with those changed up to
+ * clock 2. */
+TEST(a_push_of_several_clocks_is_undone) {
     struct fake *fake = fake_open(0);
     push(fake, 0, 3, 0, 13, 23, NOT);
     new_epoch(fake, 2);
@@ -429,9 +411,8 @@ static void test_a_push_of_several_clocks_is_undone(void **state) {
     fake_close(fake);
 }
 
-/* The pushes before it stay, whether the rows are there or among these pushes. */
-static void test_a_push_of_several_clocks_is_undone_after_others(void **state) {
-    (void)state;
+/* The pushes before the undone push stay, whether their rows are in the cache or only in the pushes. */
+TEST(a_push_of_several_clocks_is_undone_after_others) {
     for (unsigned all = 0; all < 2; all++) {
         struct fake *fake = fake_open(0);
         push(fake, 0, 1, 0, 11, all != 0 ? 21 : NOT, all != 0 ? 31 : NOT);
@@ -448,9 +429,8 @@ static void test_a_push_of_several_clocks_is_undone_after_others(void **state) {
     }
 }
 
-/* A push that waited is undone, and had not come to the cache, whose rows are as they were before it. */
-static void test_a_push_that_waited_is_undone(void **state) {
-    (void)state;
+/* A waiting push is undone; the cache never had its rows and keeps the earlier values. */
+TEST(a_push_that_waited_is_undone) {
     for (unsigned all = 0; all < 2; all++) {
         struct fake *fake = fake_open(1);
         push(fake, 0, 1, 0, 11, NOT, NOT);
@@ -465,16 +445,15 @@ static void test_a_push_that_waited_is_undone(void **state) {
         client_thaw(&fake->client);
         assert_clocks(fake, (const uint64_t[]){0, 2}, 2);
         assert_state(fake, 2, 11, 22, 30);
-        answer(fake, 3, 13, NOT, NOT); /* it is also a push of the changes since clock 2 */
+        answer(fake, 3, 13, NOT, NOT); /* this push also has the changes since clock 2 */
         assert_clocks(fake, (const uint64_t[]){0, 2, 3}, 3);
         assert_state(fake, 3, 13, 22, 30);
         fake_close(fake);
     }
 }
 
-/* Pushes were dropped as one with every row came, and that one is undone. */
-static void test_a_push_with_every_row_is_undone(void **state) {
-    (void)state;
+/* A push with every row made earlier pushes be dropped, and is then undone. */
+TEST(a_push_with_every_row_is_undone) {
     struct fake *fake = fake_open(0);
     fake->plan.commit_every = fake->plan.next_commit_every = 16;
     give_plan(fake);
@@ -495,9 +474,8 @@ static void test_a_push_with_every_row_is_undone(void **state) {
     fake_close(fake);
 }
 
-/* A server that names rows before the app has added its table. */
-static void test_rows_of_a_table_that_is_not_there(void **state) {
-    (void)state;
+/* A server names rows before the app has added their table. */
+TEST(rows_of_a_table_that_is_not_there) {
     struct fake *fake = fake_bare(1);
     give_plan(fake);
     assert_int_equal(client_subscribe(&fake->client, NULL), 0);
@@ -513,9 +491,8 @@ static void test_rows_of_a_table_that_is_not_there(void **state) {
 
 /* ---- Plans ---- */
 
-/* A job may come to stage transient only later, and leave it. */
-static void test_keeping_begins_and_ends_with_the_plan(void **state) {
-    (void)state;
+/* A job may enter stage transient late, and leave it again. */
+TEST(keeping_begins_and_ends_with_the_plan) {
     struct fake *fake = fake_open(0);
     push(fake, 0, 1, 0, 11, NOT, NOT);
     fake->plan.transient = 0;
@@ -531,27 +508,4 @@ static void test_keeping_begins_and_ends_with_the_plan(void **state) {
     assert_clocks(fake, (const uint64_t[]){4}, 1);
     assert_state(fake, 4, 14, 24, 34);
     fake_close(fake);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_only_where_tables_and_plan_allow_it),
-        cmocka_unit_test(test_the_committed_clock_is_given_whatever_came_later),
-        cmocka_unit_test(test_a_clock_is_committed_before_its_push_comes),
-        cmocka_unit_test(test_a_clock_that_was_skipped_is_not_given),
-        cmocka_unit_test(test_a_push_that_waits_is_kept_by_a_fence),
-        cmocka_unit_test(test_a_cache_that_lacks_rows_gives_nothing),
-        cmocka_unit_test(test_rows_that_were_left_out_are_missing),
-        cmocka_unit_test(test_rows_of_another_partition_are_of_no_use),
-        cmocka_unit_test(test_pushes_with_every_row_are_not_copied),
-        cmocka_unit_test(test_what_an_epoch_undoes_is_forgotten),
-        cmocka_unit_test(test_rows_of_undone_clocks_come_again),
-        cmocka_unit_test(test_a_push_of_several_clocks_is_undone),
-        cmocka_unit_test(test_a_push_of_several_clocks_is_undone_after_others),
-        cmocka_unit_test(test_a_push_that_waited_is_undone),
-        cmocka_unit_test(test_a_push_with_every_row_is_undone),
-        cmocka_unit_test(test_rows_of_a_table_that_is_not_there),
-        cmocka_unit_test(test_keeping_begins_and_ends_with_the_plan),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,30 +1,25 @@
-/* Compressed and averaged tables from end to end: workers' clients and a partition, with messages carried between them
- * by the test. Whole numbers are added, so sums are exact: nothing may be missing but what stands unsent in the
- * workers' caches. The same with an optimizer that adds, and counts its steps in the state. */
+/* Compressed and averaged tables from end to end: the test carries messages between workers' clients and a
+ * partition. Whole numbers make sums exact: only what is unsent in the workers' caches may be missing. Also with an
+ * optimizer that adds, and counts its steps in the state. */
 #include "agileml/ps/partition.h"
 #include "agileml/wire/bfloat16.h"
-#include "workers/client.h"
+#include "tests/test.h"
+#include "workers/client/client.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { WORKERS = 3, ROWS = 12, WIDTH = 7, SENT_MAX = 256, KEPT_CLOCKS = 3, CLOCKS_MAX = 400 };
 
 static const actor_id SERVER = UINT64_C(0x990001);
 
-/* An io that keeps what is sent. */
+/* A worker whose io keeps the messages sent. */
 struct worker {
     struct io io;
     struct message sent[SENT_MAX];
     unsigned sent_count;
     struct cache cache;
     struct client client;
-    uint64_t clock; /* the last one worked on */
+    uint64_t clock; /* the last clock worked on */
 };
 
 struct cluster {
@@ -33,11 +28,11 @@ struct cluster {
     struct worker workers[WORKERS];
     unsigned worker_count;
     uint64_t epoch, version, restore, durable;
-    uint64_t bytes; /* of values in flushes and pushes */
+    uint64_t bytes; /* bytes of values in flushes and pushes */
     double added[ROWS * WIDTH];
-    bool updated[CLOCKS_MAX][ROWS]; /* by whomever */
+    bool updated[CLOCKS_MAX][ROWS]; /* by any worker */
     uint64_t seed;
-    bool averages; /* by S-MA: worker 0 has a quarter of the shards, worker 1 the others */
+    bool averages; /* averages by S-MA: worker 0 has a quarter of the shards, worker 1 the others */
 };
 
 static uint32_t chance(struct cluster *cluster, uint32_t below) {
@@ -46,7 +41,6 @@ static uint32_t chance(struct cluster *cluster, uint32_t below) {
 }
 
 static uint64_t worker_now(struct io *io) {
-    (void)io;
     return 1000 * 1000;
 }
 
@@ -61,7 +55,7 @@ static actor_id worker_actor(unsigned number) {
     return (actor_id)(number + 1) << ACTOR_PART_BITS;
 }
 
-/* All workers work on every clock. */
+/* A plan in which all workers work on every clock. */
 static struct plan_view make_plan(struct cluster *cluster) {
     struct wire_placement placement = {.server = SERVER, .next_server = SERVER};
     struct wire_assignment assignments[WORKERS];
@@ -97,7 +91,7 @@ static void give_plan(struct cluster *cluster) {
     plan_close(&plan);
 }
 
-/* Those of the rows' values in a message. */
+/* Counts the bytes of the rows' values in a message. */
 static void count_bytes(struct cluster *cluster, const struct message *message) {
     for (unsigned f = 2; f < message->frame_count; f += 2) {
         cluster->bytes += message->frames[f]->size;
@@ -152,8 +146,8 @@ static void take_flush(struct cluster *cluster, const struct message *message) {
     int count = rows_check(message, cluster->job.shapes, cluster->job.table_count, views, NULL);
     assert_true(count >= 0);
     count_bytes(cluster, message);
-    assert_true(partition_flush(cluster->partition, message->flush.origin, message->flush.clock, views, (unsigned)count,
-                                NULL) >= 0);
+    assert_true(partition_flush(cluster->partition, message->flush.origin, message->flush.clock, 0, false, views,
+                                (unsigned)count, NULL) >= 0);
     assert_int_equal(partition_commit(cluster->partition, message->flush.committed, NULL), 0);
     while (partition_advance(cluster->partition)) {
         partition_point(cluster->partition);
@@ -165,7 +159,7 @@ static void take_flush(struct cluster *cluster, const struct message *message) {
     }
 }
 
-/* Carries what the workers have sent, and what they send meanwhile. */
+/* Delivers the workers' messages, and messages sent in answer, until none is left. */
 static void carry(struct cluster *cluster) {
     for (unsigned w = 0; w < cluster->worker_count; w++) {
         struct worker *worker = &cluster->workers[w];
@@ -178,7 +172,7 @@ static void carry(struct cluster *cluster) {
                 take_flush(cluster, &message);
             }
             message_close(&message);
-            w = 0; /* a push may have made an earlier one ask */
+            w = 0; /* a push may have made an earlier worker send a request */
             worker = &cluster->workers[0];
         }
     }
@@ -186,14 +180,13 @@ static void carry(struct cluster *cluster) {
 
 static void step_adds(const struct aml_step *step, const void *parameters) {
     float *row = step->row;
-    (void)parameters;
     for (unsigned i = 0; i < WIDTH; i++) {
         row[i] += ((const float *)step->sum)[i];
     }
     ((float *)step->state)[0]++;
 }
 
-/* Makes the table one with an optimizer. */
+/* Gives the first table an optimizer. */
 static void add_steps(struct job *job) {
     job->tables[0].apply = step_adds;
     job->tables[0].state = 1;
@@ -269,7 +262,7 @@ static const float *worker_base(const struct worker *worker, uint32_t key) {
     return (const float *)(const void *)cache_base(&worker->cache.tables[0], key);
 }
 
-/* One worker's clock: some rows, some of their elements, numbers that bf16 can't hold. */
+/* A clock of a worker: changes some elements of some rows, by numbers that bf16 can't represent. */
 static void work(struct cluster *cluster, unsigned w) {
     struct worker *worker = &cluster->workers[w];
     client_begin(&worker->client, worker_actor(w), ++worker->clock);
@@ -290,7 +283,7 @@ static void work(struct cluster *cluster, unsigned w) {
     client_flush(&worker->client);
 }
 
-/* Works in turns drawn by chance until all have done `clock`. */
+/* Workers work in random turns until all have done `clock`. */
 static void work_until(struct cluster *cluster, uint64_t clock) {
     for (;;) {
         unsigned left = 0;
@@ -309,8 +302,8 @@ static void work_until(struct cluster *cluster, uint64_t clock) {
     }
 }
 
-/* Everything that was flushed has arrived: the sum of what was sent, in the server's rows, plus what was not is the sum
- * of all deltas, and workers see what is near the server's rows. */
+/* Checks sums after all flushes have arrived: the server's row plus all unsent parts is the sum of all deltas. Each
+ * worker's base is close to the server's row. */
 static void check_sums(const struct cluster *cluster) {
     assert_int_equal(cluster->partition->clock, cluster->workers[0].clock);
     for (uint32_t key = 0; key < ROWS; key++) {
@@ -329,8 +322,8 @@ static void check_sums(const struct cluster *cluster) {
     }
 }
 
-/* check_sums with an optimizer: what is unsent stands in the sums, workers see what was pushed, and each row has had a
- * step for each clock in which it was updated. */
+/* check_sums with an optimizer: unsent parts are in the workers' sums, and workers see rows close to the server's.
+ * Each row has had one step for each clock that updated it. */
 static void check_steps(const struct cluster *cluster, double tolerance) {
     assert_int_equal(cluster->partition->clock, cluster->workers[0].clock);
     for (uint32_t key = 0; key < ROWS; key++) {
@@ -354,9 +347,8 @@ static void check_steps(const struct cluster *cluster, double tolerance) {
 
 /* ---- Tests ---- */
 
-/* Through restores too, after which flushes are sent again. */
-static void test_steps_are_right(void **state) {
-    (void)state;
+/* Also after restores, which make workers send flushes again. */
+TEST(steps_are_right) {
     for (unsigned s = 0; s < 6; s++) {
         bool compressed = s % 2 == 1;
         struct cluster *cluster = cluster_open_with(s < 4 ? WORKERS : 1, s % 3, compressed, true);
@@ -378,8 +370,7 @@ static void test_steps_are_right(void **state) {
     }
 }
 
-static void test_sums_are_right(void **state) {
-    (void)state;
+TEST(sums_are_right) {
     static const uint32_t staleness[] = {0, 1, 3};
     for (unsigned s = 0; s < 3; s++) {
         struct cluster *cluster = cluster_open(WORKERS, staleness[s], true);
@@ -391,8 +382,7 @@ static void test_sums_are_right(void **state) {
     }
 }
 
-static void test_a_restore_counts_each_rest_once(void **state) {
-    (void)state;
+TEST(a_restore_counts_each_rest_once) {
     static const uint32_t staleness[] = {0, 2};
     for (unsigned s = 0; s < 2; s++) {
         struct cluster *cluster = cluster_open(WORKERS, staleness[s], true);
@@ -413,12 +403,11 @@ static void test_a_restore_counts_each_rest_once(void **state) {
     }
 }
 
-static void test_messages_are_half_as_large(void **state) {
-    (void)state;
+TEST(messages_are_half_as_large) {
     uint64_t bytes[2];
     for (unsigned compressed = 0; compressed < 2; compressed++) {
         struct cluster *cluster = cluster_open(2, 0, compressed == 1);
-        cluster->bytes = 0; /* first rows come in full */
+        cluster->bytes = 0; /* first rows come uncompressed */
         work_until(cluster, 20);
         check_sums(cluster);
         bytes[compressed] = cluster->bytes;
@@ -428,10 +417,9 @@ static void test_messages_are_half_as_large(void **state) {
     assert_int_equal(bytes[1] * 2, bytes[0]);
 }
 
-/* The rows of a worker that was alone from the start are the server's to the bit without pushes; what it has not sent
- * aside. */
-static void test_a_lone_worker_gets_nothing_back(void **state) {
-    (void)state;
+/* A worker that was alone from the start gets no pushes: its rows, without what is unsent, are the server's to the
+ * bit. */
+TEST(a_lone_worker_gets_nothing_back) {
     struct cluster *cluster = cluster_open(1, 1, true);
     uint64_t pushed = cluster->bytes;
     work_until(cluster, 1);
@@ -448,16 +436,15 @@ static void test_a_lone_worker_gets_nothing_back(void **state) {
     cluster_close(cluster);
 }
 
-/* Once others have worked, what the one that is left holds is rounded: it goes on getting pushes. */
-static void test_a_worker_left_alone_gets_pushes(void **state) {
-    (void)state;
+/* After others have worked, the remaining worker's rows are rounded, so it still gets pushes. */
+TEST(a_worker_left_alone_gets_pushes) {
     struct cluster *cluster = cluster_open(2, 0, true);
     work_until(cluster, 10);
     struct wire_assignment assignments[] = {
         {.origin = worker_actor(0), .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
         {.origin = worker_actor(1), .from_clock = 1, .until_clock = 10, .count = 1}};
     partition_expect(cluster->partition, assignments, 2);
-    cluster->workers[1].client.possible = WIRE_CLOCK_NEVER; /* as that plan says */
+    cluster->workers[1].client.possible = WIRE_CLOCK_NEVER; /* as the plan without this worker says */
     for (unsigned c = 0; c < 20; c++) {
         work(cluster, 0);
         carry(cluster);
@@ -471,9 +458,8 @@ static void test_a_worker_left_alone_gets_pushes(void **state) {
     cluster_close(cluster);
 }
 
-/* A push that is lost is made again with the same bytes, and all subscribers get them. */
-static void test_pushes_can_be_repeated(void **state) {
-    (void)state;
+/* A lost push is repeated with the same bytes, and all subscribers get these bytes. */
+TEST(pushes_can_be_repeated) {
     struct cluster *cluster = cluster_open(WORKERS, 0, true);
     for (uint64_t clock = 1; clock <= 30; clock++) {
         work_until(cluster, clock);
@@ -499,9 +485,8 @@ static void test_pushes_can_be_repeated(void **state) {
     cluster_close(cluster);
 }
 
-/* What a worker sees of a row over many clocks is right on average. */
-static void test_what_workers_see_is_right_on_average(void **state) {
-    (void)state;
+/* Over many clocks, a row as workers see it is right on average. */
+TEST(what_workers_see_is_right_on_average) {
     struct cluster *cluster = cluster_open(2, 0, true);
     float *row = worker_row(&cluster->workers[0], 0);
     double seen = 0, value = 0;
@@ -523,13 +508,12 @@ static void test_what_workers_see_is_right_on_average(void **state) {
         value += (double)now;
         seen += (double)worker_base(&cluster->workers[1], 0)[0];
     }
-    assert_true(fabs(seen - value) <= 0.01); /* one rounding; each errs by up to 0.004 */
+    assert_true(fabs(seen - value) <= 0.01); /* one rounding; each has an error of up to 0.004 */
     cluster_close(cluster);
 }
 
-/* Each worker's changes count by its share: the server's row is the mean, and so do all see it. */
-static void test_a_mean(void **state) {
-    (void)state;
+/* Each worker's changes count by its share: the server's row, and all workers' rows, are the mean. */
+TEST(a_mean) {
     for (uint32_t staleness = 0; staleness <= 1; staleness++) {
         struct cluster *cluster = cluster_open(2, staleness, false);
         cluster->job.tables[0].averaged = true;
@@ -545,7 +529,8 @@ static void test_a_mean(void **state) {
             worker->cache.tables[0].touched.base[3] = 1;
             assert_int_equal(client_gather(&worker->client, 0, NULL), 0);
             client_flush(&worker->client);
-            assert_true(client_may_begin(&worker->client, 2)); /* without work, so without the other's state */
+            /* clock 2 has no work, so it need not wait for the other worker */
+            assert_true(client_may_begin(&worker->client, 2));
             assert_false(client_may_begin(&worker->client, 3 + staleness));
         }
         carry(cluster);
@@ -557,19 +542,4 @@ static void test_a_mean(void **state) {
         }
         cluster_close(cluster);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums_are_right),
-        cmocka_unit_test(test_a_restore_counts_each_rest_once),
-        cmocka_unit_test(test_steps_are_right),
-        cmocka_unit_test(test_messages_are_half_as_large),
-        cmocka_unit_test(test_a_lone_worker_gets_nothing_back),
-        cmocka_unit_test(test_a_worker_left_alone_gets_pushes),
-        cmocka_unit_test(test_pushes_can_be_repeated),
-        cmocka_unit_test(test_what_workers_see_is_right_on_average),
-        cmocka_unit_test(test_a_mean),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
-/* Tests of agileml/cloud/credentials.h: files in a folder of their own, and a server that plays the metadata
+/* Tests of agileml/cloud/credentials.h with files in their own folder, and with a server that plays the metadata
  * service and the container endpoint. */
 #include "agileml/cloud/credentials.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include "agileml/base/instant.h"
 #include "agileml/cloud/credentials_answer.h"
@@ -9,20 +11,13 @@
 #include "tests/unit/http_server.h"
 
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { WATCHDOG_S = 60 };
 
@@ -33,24 +28,23 @@ enum { WATCHDOG_S = 60 };
 static const char FOREVER[] = KEYS("role", "2090-01-01T00:00:00Z");
 
 struct fixture {
-    char folder[64];
     struct http *http;
     struct http_server *server;
     struct credentials *credentials;
-    /* What the server answers. */
+    /* The server's answers. */
     int token_status, roles_status, keys_status, container_status;
     const char *roles, *keys, *container;
-    unsigned failures; /* the container's answers of status 500 before the first other one */
-    int lives_s;       /* not 0: the keys expire so long after now, instead */
-    unsigned asked;    /* for the keys */
+    unsigned failures; /* number of the container's answers with status 500 before any other */
+    int lives_s;       /* if not 0, seconds from now after which the keys expire, in place of the answer's time */
+    unsigned asked;    /* number of requests for the keys */
     char authorization[1024];
     /* STS. */
     int sts_status;
-    unsigned sts_failures; /* as `failures` */
-    const char *sts;       /* NULL: credentials of the role that was asked for */
+    unsigned sts_failures; /* like `failures`, for STS */
+    const char *sts;       /* NULL: credentials of the requested role */
     unsigned sts_asked;
-    char sts_bodies[4][2048], sts_authorizations[4][1024], sts_tokens[4][1024]; /* of the first requests */
-    /* What `done` got. */
+    char sts_bodies[4][2048], sts_authorizations[4][1024], sts_tokens[4][1024]; /* texts of the first requests */
+    /* The arguments of `done`. */
     unsigned answers;
     bool have;
     struct credentials_value value;
@@ -71,7 +65,7 @@ static void serve_keys(struct fixture *fixture, struct http_server_reply *reply,
     }
 }
 
-/* Copies a field of a form, without decoding it; "" when there is none. */
+/* Copies a field of a form without decoding it; "" if there is no such field. */
 static const char *form_field(const char *form, const char *name, char value[1024]) {
     char wanted[64];
     snprintf(wanted, sizeof wanted, "&%s=", name);
@@ -81,7 +75,7 @@ static const char *form_field(const char *form, const char *name, char value[102
     return value;
 }
 
-/* Answers as STS: the keys are named by the number of the request. */
+/* Answers like STS; the keys' names contain the request's number. */
 static void serve_sts(struct fixture *fixture, const struct http_server_request *request,
                       struct http_server_reply *reply) {
     char expires[INSTANT_TEXT_MAX];
@@ -155,7 +149,7 @@ static void get(struct fixture *fixture) {
     assert_int_equal(fixture->answers, before + 1);
 }
 
-/* Goes on with what is under way in the background for a while. */
+/* Runs background work for a while. */
 static void settle(struct fixture *fixture) {
     for (int i = 0; i < 50; i++) {
         usleep(1000);
@@ -180,17 +174,6 @@ static void open_wrong(struct fixture *fixture, const char *text) {
         fail_msg("'%s' is not in: %s", text, error.text);
     }
     assert_null(strstr(error.text, "SESAME"));
-}
-
-static void write_file(const struct fixture *fixture, const char *name, const char *text) {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/.aws", fixture->folder);
-    (void)mkdir(path, 0700);
-    snprintf(path, sizeof path, "%s/%s", fixture->folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
 }
 
 static void container_is(const struct fixture *fixture) {
@@ -240,9 +223,8 @@ static int set_up(void **state) {
     fixture->roles = "a-role\n";
     fixture->keys = FOREVER;
     fixture->container = KEYS("box", "2090-01-01T00:00:00Z");
-    strcpy(fixture->folder, "/tmp/credentials-test-XXXXXX");
-    assert_non_null(mkdtemp(fixture->folder));
-    setenv("HOME", fixture->folder, 1);
+    assert_int_equal(files_open(state), 0);
+    setenv("HOME", in_folder(""), 1);
     fixture->server = http_server_open(serve, fixture);
     setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", http_server_url(fixture->server), 1);
     assert_int_equal(http_open(&fixture->http, &error), 0);
@@ -251,19 +233,12 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    static const char *const names[] = {".aws/credentials", ".aws/config", ".aws", "other", "token"};
     struct fixture *fixture = *state;
     credentials_close(fixture->credentials);
     http_close(fixture->http);
     http_server_close(fixture->server);
-    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[PATH_MAX];
-        snprintf(path, sizeof path, "%s/%s", fixture->folder, names[i]);
-        (void)remove(path);
-    }
-    (void)rmdir(fixture->folder);
     free(fixture);
-    return 0;
+    return files_close(state);
 }
 
 static void check_value(const struct fixture *fixture, const char *key, const char *secret, const char *token) {
@@ -277,9 +252,9 @@ static void check_value(const struct fixture *fixture, const char *key, const ch
 
 /* ---- Environment ---- */
 
-static void test_environment_goes_first(void **state) {
+TEST(environment_goes_first) {
     struct fixture *fixture = *state;
-    write_file(fixture, ".aws/credentials", "[default]\naws_access_key_id=FILE\naws_secret_access_key=F\n");
+    write_text(".aws/credentials", "[default]\naws_access_key_id=FILE\naws_secret_access_key=F\n");
     container_is(fixture);
     setenv("AWS_ACCESS_KEY_ID", "ENV", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "SESAME", 1);
@@ -298,7 +273,7 @@ static void test_environment_goes_first(void **state) {
     assert_int_equal(fixture->asked, 0);
 }
 
-static void test_half_an_environment(void **state) {
+TEST(half_an_environment) {
     struct fixture *fixture = *state;
     setenv("AWS_ACCESS_KEY_ID", "ENV", 1);
     open_wrong(fixture, "AWS_SECRET_ACCESS_KEY is missing");
@@ -320,13 +295,13 @@ static void test_half_an_environment(void **state) {
 
 /* ---- Files ---- */
 
-static void test_files(void **state) {
+TEST(files) {
     struct fixture *fixture = *state;
-    write_file(fixture, ".aws/credentials",
+    write_text(".aws/credentials",
                "# a comment\n\n[default]\n aws_access_key_id : FILE\n AWS_SECRET_ACCESS_KEY=SESAME/+= \n"
                "aws_session_token = TOKEN== ; mine\nunknown = 1\n[dev]\r\naws_access_key_id=DEV\r\n"
                "aws_secret_access_key=SESAMEDEV\r\n");
-    write_file(fixture, ".aws/config",
+    write_text(".aws/config",
                "[default]\nregion = us-east-1\n[profile dev]\nregion=eu-west-1\ns3 =\n   addressing_style = path\n"
                "   endpoint_url = http://s3\n[profile 'other one']\naws_access_key_id = OTHER\n"
                "aws_secret_access_key = SESAMEOTHER\nregion = mars-1\n");
@@ -341,7 +316,7 @@ static void test_files(void **state) {
     get(fixture);
     check_value(fixture, "DEV", "SESAMEDEV", "");
     assert_string_equal(credentials_region(fixture->credentials), "eu-west-1");
-    assert_null(credentials_endpoint(fixture->credentials)); /* that one is S3's */
+    assert_null(credentials_endpoint(fixture->credentials)); /* AWS_ENDPOINT_URL_S3 is S3's alone */
     setenv("AWS_PROFILE", "other one", 1);
     setenv("AWS_DEFAULT_REGION", "us-west-2", 1);
     open_chain(fixture);
@@ -352,16 +327,16 @@ static void test_files(void **state) {
     open_wrong(fixture, "no profile 'nobody'");
 }
 
-static void test_profile_default_goes_before_default(void **state) {
+TEST(profile_default_goes_before_default) {
     struct fixture *fixture = *state;
-    write_file(fixture, ".aws/config", "[profile default]\nregion = right\n[default]\nregion = wrong\n");
+    write_text(".aws/config", "[profile default]\nregion = right\n[default]\nregion = wrong\n");
     open_chain(fixture);
     assert_string_equal(credentials_region(fixture->credentials), "right");
 }
 
-static void test_endpoints(void **state) {
+TEST(endpoints) {
     struct fixture *fixture = *state;
-    write_file(fixture, ".aws/config",
+    write_text(".aws/config",
                "[services mine]\nec2 =\n  endpoint_url = http://of-service\ns3 =\n  endpoint_url = http://s3\n"
                "[default]\nendpoint_url = http://of-profile\n[profile services]\nservices = mine\n"
                "endpoint_url = http://of-profile\n[profile ignoring]\nservices = mine\n"
@@ -385,7 +360,7 @@ static void test_endpoints(void **state) {
     assert_null(credentials_endpoint(fixture->credentials));
 }
 
-static void test_broken_files(void **state) {
+TEST(broken_files) {
     static const struct {
         const char *text, *wanted;
     } cases[] = {
@@ -401,23 +376,21 @@ static void test_broken_files(void **state) {
     };
     struct fixture *fixture = *state;
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        write_file(fixture, ".aws/credentials", cases[i].text);
+        write_text(".aws/credentials", cases[i].text);
         open_wrong(fixture, cases[i].wanted);
     }
-    setenv("AWS_SHARED_CREDENTIALS_FILE", fixture->folder, 1);
+    setenv("AWS_SHARED_CREDENTIALS_FILE", ".", 1);
     open_wrong(fixture, "Is a directory");
 }
 
-/* A file that has changed is read again when AWS has refused what it held. */
-static void test_refused_keys_are_read_again(void **state) {
+/* A changed file is read again after AWS has refused its old keys. */
+TEST(refused_keys_are_read_again) {
     struct fixture *fixture = *state;
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/other", fixture->folder);
-    setenv("AWS_SHARED_CREDENTIALS_FILE", path, 1);
-    write_file(fixture, "other", "[default]\naws_access_key_id=ONE\naws_secret_access_key=SESAME\n");
+    setenv("AWS_SHARED_CREDENTIALS_FILE", in_folder("other"), 1);
+    write_text("other", "[default]\naws_access_key_id=ONE\naws_secret_access_key=SESAME\n");
     open_chain(fixture);
     get(fixture);
-    write_file(fixture, "other", "[default]\naws_access_key_id=TWO\naws_secret_access_key=SESAME\n");
+    write_text("other", "[default]\naws_access_key_id=TWO\naws_secret_access_key=SESAME\n");
     get(fixture);
     check_value(fixture, "ONE", "SESAME", "");
     credentials_expired(fixture->credentials);
@@ -434,10 +407,10 @@ static void check_role_fails(struct fixture *fixture, const char *why) {
     }
 }
 
-/* Every setting that names an identity in a way that is not supported, is half, or contradicts another. */
-static void test_refused_profiles(void **state) {
+/* A setting is refused that names an identity in an unsupported way, is incomplete or contradicts another. */
+TEST(refused_profiles) {
     static const struct {
-        const char *text, *wanted; /* the config file; what the error says */
+        const char *text, *wanted; /* text of the configuration file; expected error */
     } cases[] = {
         {"[default]\nsso_session = corp\n", "profile default takes its credentials by sso_session"},
         {"[default]\nsso_start_url = https://x\nsso_region = us-east-1\n", "by sso_start_url"},
@@ -492,13 +465,13 @@ static void test_refused_profiles(void **state) {
     };
     struct fixture *fixture = *state;
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        write_file(fixture, ".aws/config", cases[i].text);
+        write_text(".aws/config", cases[i].text);
         open_wrong(fixture, cases[i].wanted);
     }
     assert_int_equal(fixture->asked + fixture->sts_asked, 0);
 }
 
-static void test_refused_variables(void **state) {
+TEST(refused_variables) {
     static const struct {
         const char *name, *value, *wanted;
     } cases[] = {
@@ -520,7 +493,7 @@ static void test_refused_variables(void **state) {
     static const char *const files[] = {"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"};
     for (unsigned i = 0; i < sizeof files / sizeof files[0]; i++) {
         setenv(files[i], "/nowhere/at/all", 1);
-        check_role_fails(fixture, files[i]); /* and not the instance's role in its place */
+        check_role_fails(fixture, files[i]); /* the instance's role is not used instead */
         assert_non_null(strstr(fixture->why, "/nowhere/at/all: there is no such file"));
         unsetenv(files[i]);
     }
@@ -538,10 +511,8 @@ static void sts_is(const struct fixture *fixture) {
 }
 
 static void token_is(const struct fixture *fixture, const char *text) {
-    char path[PATH_MAX];
-    write_file(fixture, "token", text);
-    snprintf(path, sizeof path, "%s/token", fixture->folder);
-    setenv("AWS_WEB_IDENTITY_TOKEN_FILE", path, 1);
+    write_text("token", text);
+    setenv("AWS_WEB_IDENTITY_TOKEN_FILE", in_folder("token"), 1);
     setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/web", 1);
 }
 
@@ -550,7 +521,7 @@ static void check_field(const char *form, const char *name, const char *wanted) 
     assert_string_equal(form_field(form, name, value), wanted);
 }
 
-static void test_web_identity(void **state) {
+TEST(web_identity) {
     struct fixture *fixture = *state;
     sts_is(fixture);
     token_is(fixture, "head.body+/=.sign\n");
@@ -564,14 +535,14 @@ static void test_web_identity(void **state) {
     check_field(fixture->sts_bodies[0], "RoleArn", "arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fweb");
     check_field(fixture->sts_bodies[0], "RoleSessionName", "me%40work");
     check_field(fixture->sts_bodies[0], "WebIdentityToken", "head.body%2B%2F%3D.sign");
-    assert_string_equal(fixture->sts_authorizations[0], ""); /* the token is what counts */
-    /* The file is read anew: its token is replaced from time to time. */
-    write_file(fixture, "token", "second");
+    assert_string_equal(fixture->sts_authorizations[0], ""); /* unsigned: the token authenticates */
+    /* The file is read again, as tokens are replaced from time to time. */
+    write_text("token", "second");
     credentials_expired(fixture->credentials);
     get(fixture);
     check_field(fixture->sts_bodies[1], "WebIdentityToken", "second");
     check_value(fixture, "ROLE1", "SESAME-sts1", "TOKEN-sts1");
-    write_file(fixture, "token", "");
+    write_text("token", "");
     credentials_expired(fixture->credentials);
     get(fixture);
     assert_false(fixture->have);
@@ -584,8 +555,8 @@ static void test_web_identity(void **state) {
     assert_non_null(strstr(fixture->why, "AWS_WEB_IDENTITY_TOKEN_FILE /nowhere/token: No such file"));
 }
 
-/* Renewed before it expires, as other credentials. */
-static void test_web_identity_is_renewed(void **state) {
+/* Role credentials are renewed before they expire, like others. */
+TEST(web_identity_is_renewed) {
     struct fixture *fixture = *state;
     sts_is(fixture);
     token_is(fixture, "token");
@@ -601,16 +572,16 @@ static void test_web_identity_is_renewed(void **state) {
     assert_int_equal(fixture->sts_asked, 2);
 }
 
-static void test_web_identity_of_a_profile(void **state) {
+TEST(web_identity_of_a_profile) {
     struct fixture *fixture = *state;
     char config[PATH_MAX + 200];
     sts_is(fixture);
-    write_file(fixture, "token", "of-profile");
+    write_text("token", "of-profile");
     snprintf(config, sizeof config,
              "[default]\nrole_arn = arn:aws:iam::1:role/p\nweb_identity_token_file = %s/token\n"
              "role_session_name = mine\n[profile user]\nrole_arn = arn:aws:iam::2:role/q\nsource_profile = default\n",
-             fixture->folder);
-    write_file(fixture, ".aws/config", config);
+             in_folder(""));
+    write_text(".aws/config", config);
     open_chain(fixture);
     get(fixture);
     check_value(fixture, "ROLE0", "SESAME-sts0", "TOKEN-sts0");
@@ -625,11 +596,11 @@ static void test_web_identity_of_a_profile(void **state) {
     assert_string_equal(fixture->sts_tokens[2], "TOKEN-sts1");
 }
 
-static void test_assumed_role(void **state) {
+TEST(assumed_role) {
     struct fixture *fixture = *state;
     sts_is(fixture);
-    write_file(fixture, ".aws/credentials", "[base one]\naws_access_key_id = BASE\naws_secret_access_key = SESAME\n");
-    write_file(fixture, ".aws/config",
+    write_text(".aws/credentials", "[base one]\naws_access_key_id = BASE\naws_secret_access_key = SESAME\n");
+    write_text(".aws/config",
                "[profile inner]\nrole_arn = arn:aws:iam::1:role/inner\nsource_profile = base one\n"
                "[profile outer]\nrole_arn = arn:aws:iam::2:role/outer\nsource_profile = inner\nexternal_id = x y\n"
                "[profile last]\nrole_arn = arn:aws:iam::2:role/outer\nsource_profile = inner\nexternal_id = a:b\n"
@@ -653,12 +624,12 @@ static void test_assumed_role(void **state) {
     assert_string_equal(fixture->sts_tokens[1], "TOKEN-sts0");
 }
 
-/* A role of a profile that has its own source's keys, or whose source is the instance or the container. */
-static void test_sources_of_roles(void **state) {
+/* A profile's role uses its own source's keys, or those of the instance or container. */
+TEST(sources_of_roles) {
     struct fixture *fixture = *state;
     sts_is(fixture);
     container_is(fixture);
-    write_file(fixture, ".aws/config",
+    write_text(".aws/config",
                "[profile self]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = self\naws_access_key_id = SELF\n"
                "aws_secret_access_key = SESAME\n"
                "[profile machine]\nrole_arn = arn:aws:iam::1:role/x\ncredential_source = Ec2InstanceMetadata\n"
@@ -673,7 +644,7 @@ static void test_sources_of_roles(void **state) {
         snprintf(wanted, sizeof wanted, "Credential=%s/", names[i][1]);
         assert_non_null(strstr(fixture->sts_authorizations[i], wanted));
     }
-    /* What goes before what: keys of the environment, the profile's role, a token. */
+    /* Order: keys of the environment, the profile's role, a token. */
     token_is(fixture, "token");
     open_chain(fixture);
     get(fixture);
@@ -686,7 +657,7 @@ static void test_sources_of_roles(void **state) {
     assert_int_equal(fixture->sts_asked, 4);
 }
 
-static void test_sts_errors(void **state) {
+TEST(sts_errors) {
     static const struct {
         int status;
         const char *body, *wanted;
@@ -726,7 +697,7 @@ static void test_sts_errors(void **state) {
     fixture->sts_asked = 0;
     check_role_fails(fixture, "status 500");
     assert_int_equal(fixture->sts_asked, 3);
-    /* Closed with a call under way: nobody is called. */
+    /* Closing during a call does not run its callback. */
     credentials_get(fixture->credentials, done, fixture);
     unsigned before = fixture->answers;
     credentials_close(fixture->credentials);
@@ -735,7 +706,7 @@ static void test_sts_errors(void **state) {
     assert_int_equal(fixture->answers, before);
 }
 
-static void test_places_of_sts(void **state) {
+TEST(places_of_sts) {
     static const struct {
         const char *endpoint, *region;
         bool legacy;
@@ -753,7 +724,6 @@ static void test_places_of_sts(void **state) {
         {"https://sts.example:8443", "eu-west-3", true, {false, false}, "https://sts.example:8443/", "eu-west-3"},
         {"http://127.0.0.1:99", NULL, false, {false, false}, "http://127.0.0.1:99/", "us-east-1"},
     };
-    (void)state;
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sts_place place;
         struct error error = {0};
@@ -768,7 +738,7 @@ static void test_places_of_sts(void **state) {
     assert_int_equal(sts_place_choose(&place, NULL, "evil.example/", false, usual, NULL), AML_EINPUT);
 }
 
-static void test_hosts(void **state) {
+TEST(hosts) {
     static const struct {
         const char *service, *region;
         struct service_variant variant;
@@ -784,7 +754,6 @@ static void test_hosts(void **state) {
         {"ec2", "us-west-2", {false, true}, "ec2.us-west-2.api.aws"},
         {"ec2", "us-gov-west-1", {true, false}, "ec2.us-gov-west-1.amazonaws.com"},
     };
-    (void)state;
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char host[200];
         service_aws_host(cases[i].service, cases[i].region, cases[i].variant, host, sizeof host);
@@ -794,7 +763,7 @@ static void test_hosts(void **state) {
 
 /* ---- Container ---- */
 
-static void test_container(void **state) {
+TEST(container) {
     struct fixture *fixture = *state;
     container_is(fixture);
     setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "Bearer abc", 1);
@@ -803,21 +772,19 @@ static void test_container(void **state) {
     check_value(fixture, "KEY-box", "SESAME-box", "TOKEN-box");
     assert_string_equal(fixture->value.source, "container endpoint");
     assert_string_equal(fixture->authorization, "Bearer abc");
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/token", fixture->folder);
-    write_file(fixture, "token", "from-a-file\n");
-    setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path, 1);
+    write_text("token", "from-a-file\n");
+    setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", in_folder("token"), 1);
     open_chain(fixture);
     get(fixture);
     assert_string_equal(fixture->authorization, "from-a-file");
-    write_file(fixture, "token", "\n");
+    write_text("token", "\n");
     open_chain(fixture);
     get(fixture);
     assert_false(fixture->have);
     assert_non_null(strstr(fixture->why, "no token"));
 }
 
-static void test_container_is_asked_again(void **state) {
+TEST(container_is_asked_again) {
     struct fixture *fixture = *state;
     container_is(fixture);
     fixture->failures = 2;
@@ -838,7 +805,7 @@ static void test_container_is_asked_again(void **state) {
     assert_int_equal(fixture->asked, 7);
 }
 
-static void test_container_addresses(void **state) {
+TEST(container_addresses) {
     static const char *const wrong[] = {"http://example.com/x",
                                         "http://169.254.170.3/x",
                                         "http://127.0.0.1.example.com/x",
@@ -852,7 +819,7 @@ static void test_container_addresses(void **state) {
         open_chain(fixture);
         unsigned before = fixture->answers;
         credentials_get(fixture->credentials, done, fixture);
-        assert_int_equal(fixture->answers, before + 1); /* nothing was sent */
+        assert_int_equal(fixture->answers, before + 1); /* no request was sent */
         assert_false(fixture->have);
         assert_non_null(strstr(fixture->why, "AWS_CONTAINER_CREDENTIALS_FULL_URI"));
     }
@@ -860,12 +827,12 @@ static void test_container_addresses(void **state) {
     open_chain(fixture);
     get(fixture);
     assert_false(fixture->have);
-    assert_non_null(strstr(fixture->why, "status 0")); /* it was tried */
+    assert_non_null(strstr(fixture->why, "status 0")); /* a request was tried */
 }
 
 /* ---- Role ---- */
 
-static void test_role(void **state) {
+TEST(role) {
     struct fixture *fixture = *state;
     open_chain(fixture);
     get(fixture);
@@ -878,7 +845,7 @@ static void test_role(void **state) {
     assert_int_equal(fixture->asked, 2);
 }
 
-static void test_role_errors(void **state) {
+TEST(role_errors) {
     static const struct {
         const char *keys, *wanted;
     } cases[] = {
@@ -923,8 +890,8 @@ static void test_role_errors(void **state) {
     open_wrong(fixture, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
 }
 
-/* A failure does not last: the next call tries again. */
-static void test_a_failure_is_not_remembered(void **state) {
+/* A failure is not remembered: the next call tries again. */
+TEST(a_failure_is_not_remembered) {
     struct fixture *fixture = *state;
     fixture->token_status = 500;
     check_role_fails(fixture, "can't be reached");
@@ -935,8 +902,8 @@ static void test_a_failure_is_not_remembered(void **state) {
 
 /* ---- Refreshing ---- */
 
-/* A value that expires within five minutes is handed out while the next one is fetched. */
-static void test_refresh_in_the_background(void **state) {
+/* A value that expires within five minutes is returned while the next is fetched. */
+TEST(refresh_in_the_background) {
     struct fixture *fixture = *state;
     fixture->lives_s = 200;
     open_chain(fixture);
@@ -955,8 +922,8 @@ static void test_refresh_in_the_background(void **state) {
     assert_int_equal(fixture->asked, 2);
 }
 
-/* ... and as long as the source has nothing better, which is not asked at every call. */
-static void test_a_refresh_that_fails(void **state) {
+/* The old value is returned while the source has no later one; the source is not asked at every call. */
+TEST(a_refresh_that_fails) {
     struct fixture *fixture = *state;
     fixture->lives_s = 200;
     open_chain(fixture);
@@ -971,7 +938,7 @@ static void test_a_refresh_that_fails(void **state) {
     assert_int_equal(fixture->asked, 2);
 }
 
-static void test_what_expires_at_once_waits_for_the_next(void **state) {
+TEST(what_expires_at_once_waits_for_the_next) {
     struct fixture *fixture = *state;
     fixture->lives_s = 3;
     open_chain(fixture);
@@ -987,7 +954,7 @@ static void test_what_expires_at_once_waits_for_the_next(void **state) {
 }
 
 /* Several callers share one fetch. */
-static void test_one_fetch_for_many(void **state) {
+TEST(one_fetch_for_many) {
     struct fixture *fixture = *state;
     open_chain(fixture);
     for (int i = 0; i < 5; i++) {
@@ -999,7 +966,7 @@ static void test_one_fetch_for_many(void **state) {
     }
     assert_true(fixture->have);
     assert_int_equal(fixture->asked, 1);
-    /* Closed with calls under way: nobody is called. */
+    /* Closing during calls does not run their callbacks. */
     credentials_expired(fixture->credentials);
     credentials_get(fixture->credentials, done, fixture);
     credentials_close(fixture->credentials);
@@ -1008,16 +975,16 @@ static void test_one_fetch_for_many(void **state) {
     assert_int_equal(fixture->answers, 5);
 }
 
-/* ---- Where secrets are in memory ---- */
+/* ---- Secrets in memory ---- */
 
-/* What the other process serves: a secret that this one knows only by asking. */
+/* Serves, in the other process, a secret that this process can get only by a request. */
 static void serve_random(void *context, const struct http_server_request *request, struct http_server_reply *reply) {
     reply->body = strcmp(request->path, "/latest/api/token") == 0                             ? "a-token"
                   : strcmp(request->path, "/latest/meta-data/iam/security-credentials/") == 0 ? "a-role"
                                                                                               : context;
 }
 
-/* Starts a process that plays the metadata service, and has written a credentials file with the same secret. */
+/* Starts a process that plays the metadata service and writes a credentials file with the same secret. */
 static pid_t start_apart(struct fixture *fixture, char url[64]) {
     int pipes[2];
     assert_int_equal(pipe(pipes), 0);
@@ -1033,7 +1000,7 @@ static pid_t start_apart(struct fixture *fixture, char url[64]) {
             snprintf(&secret[2 * i], 3, "%02x", random[i]);
         }
         snprintf(text, sizeof text, "[default]\naws_access_key_id = A\naws_secret_access_key = %s\n", secret);
-        write_file(fixture, ".aws/credentials", text);
+        write_text(".aws/credentials", text);
         snprintf(text, sizeof text, "{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"%s\",\"Token\":\"T\"}", secret);
         struct http_server *server = http_server_open(serve_random, text);
         assert_int_equal(write(pipes[1], http_server_url(server), 64), 64);
@@ -1047,7 +1014,8 @@ static pid_t start_apart(struct fixture *fixture, char url[64]) {
     return pid;
 }
 
-/* Copies of `secret` in this process's writable memory that a core dump would hold, and in what it leaves out. */
+/* Counts copies of `secret` in this process's writable memory: those that a core dump would contain, and those it
+ * would leave out. */
 static void count_copies(const char *secret, unsigned *dumped, unsigned *left_out) {
     char line[512];
     unsigned long begin = 0;
@@ -1098,19 +1066,18 @@ static void check_copies(struct fixture *fixture) {
     assert_int_equal(dumped, 0);
 }
 
-/* By file and by the metadata service, parsers, HTTP and all: no copy stays where a core dump would hold it. */
-static void test_secrets_are_not_in_core_dumps(void **state) {
+/* Secrets from the file and from the metadata service pass parsers and HTTP. No copy stays where a core dump would
+ * contain it. */
+TEST(secrets_are_not_in_core_dumps) {
     struct fixture *fixture = *state;
-    char path[PATH_MAX];
     char url[64];
     if (getenv("PROTEUS_SANITIZED") != NULL) {
-        skip(); /* a sanitizer keeps what is freed, and forbids to look */
+        skip(); /* a sanitizer keeps freed memory and forbids reading it */
     }
     pid_t pid = start_apart(fixture, url);
     setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", url, 1);
     check_copies(fixture);
-    snprintf(path, sizeof path, "%s/.aws/credentials", fixture->folder);
-    assert_int_equal(remove(path), 0);
+    assert_int_equal(remove(".aws/credentials"), 0);
     check_copies(fixture);
     assert_string_equal(fixture->why, "");
     kill(pid, SIGKILL);
@@ -1118,35 +1085,5 @@ static void test_secrets_are_not_in_core_dumps(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_environment_goes_first, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_half_an_environment, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_files, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_profile_default_goes_before_default, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_endpoints, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_broken_files, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused_keys_are_read_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused_profiles, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused_variables, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_web_identity, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_web_identity_is_renewed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_web_identity_of_a_profile, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_assumed_role, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_sources_of_roles, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_sts_errors, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_places_of_sts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_hosts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_container, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_container_is_asked_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_container_addresses, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_role, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_role_errors, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_failure_is_not_remembered, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refresh_in_the_background, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_refresh_that_fails, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_expires_at_once_waits_for_the_next, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_one_fetch_for_many, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_secrets_are_not_in_core_dumps, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run_each(set_up, tear_down);
 }

@@ -1,20 +1,15 @@
-/* workers/data.c: every item of a set's shards stands in exactly one block of an iteration, blocks that run at the same
- * time share no row, and the order depends on seed and keys only, not on who read what first; items that differ in size
- * are dealt in equal sizes; records are kept within the budget, once in memory where they are the items, and what was
- * dropped comes back by another reading, counted once. */
-#include "workers/cache.h"
-#include "workers/data.h"
+/* workers/data/data.c: each item of a set's shards is in exactly one block of an iteration, and blocks that run in
+ * parallel share no row. The order depends only on seed and keys, not on the order of reading. Items of different
+ * sizes are divided into parts of equal size. Records are kept within the budget, and in memory once where they are
+ * the items. Dropped records are read again and counted once. */
+#include "tests/test.h"
+#include "workers/client/cache.h"
+#include "workers/data/data.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { USERS = 300, ITEMS = 90, RATINGS = 5000, SHARDS = 64, PARTITIONS = 3 };
-/* A rating as it was read, and with slots once its shard was in a set. */
+/* A rating as read; its slots are set once its shard is in a set. */
 enum { RECORD_BYTES = 2 * sizeof(uint64_t) + sizeof(float), ALL_BYTES = RATINGS * RECORD_BYTES };
 enum { ITEM_BYTES = 2 * sizeof(uint32_t) + sizeof(float) };
 
@@ -28,7 +23,7 @@ struct fixture {
 
 struct item {
     uint32_t user, item;
-    float value; /* the rating's number */
+    float value; /* the rating's number, n */
 };
 
 struct shards {
@@ -36,7 +31,7 @@ struct shards {
     uint32_t count;
 };
 
-/* Those of the numbers from..SHARDS - 1, each `step`th. */
+/* Every `step`th shard from `from` on. */
 static struct shards some_shards(uint32_t from, uint32_t step) {
     struct shards shards = {.count = 0};
     for (uint32_t s = from; s < SHARDS; s += step) {
@@ -82,13 +77,13 @@ static void fixture_close(struct fixture *f) {
     cache_close(&f->cache);
 }
 
-/* Rating number `n`: user and item are functions of it. */
+/* The user and item of rating `n`. */
 static void rating_keys(unsigned n, uint64_t keys[2]) {
     keys[0] = 1000000007ULL * (hash_mix(n) % USERS);
     keys[1] = hash_mix(n + 77) % ITEMS * 3;
 }
 
-/* Each item counts 1 in the first sum, and its number in the first maximum. */
+/* Adds 1 to the first sum for each item, and its number to the first maximum. */
 static void count_item(struct fixture *f, struct data_chunk *chunk, unsigned n) {
     double *totals = data_totals(&f->data, chunk);
     if (totals != NULL) {
@@ -97,7 +92,8 @@ static void count_item(struct fixture *f, struct data_chunk *chunk, unsigned n) 
     }
 }
 
-/* Reads all ratings in `chunks` chunks, closed in the given direction. Returns how many were kept when given. */
+/* Reads all ratings in `chunks` chunks and closes these in the given direction. Returns how many items data_emit
+ * kept. */
 static size_t read_all(struct fixture *f, unsigned chunks, bool backwards) {
     size_t kept = 0;
     data_read_begin(&f->data);
@@ -117,7 +113,7 @@ static size_t read_all(struct fixture *f, unsigned chunks, bool backwards) {
     return kept;
 }
 
-/* Makes a set of shards that are pinned and here. */
+/* Makes a set of pinned shards that are in memory. */
 static struct data_set arrange(struct fixture *f, const struct shards *shards, unsigned clocks, unsigned threads,
                                uint64_t seed) {
     struct data_set set;
@@ -127,7 +123,7 @@ static struct data_set arrange(struct fixture *f, const struct shards *shards, u
     return set;
 }
 
-/* Pins the shards, reads what is missing, and arranges them. */
+/* Pins the shards, reads the missing ones, and arranges them. */
 static struct data_set take(struct fixture *f, const struct shards *shards, bool must_read) {
     bool here = data_pin(&f->data, shards->numbers, shards->count);
     assert_int_equal(here, !must_read);
@@ -137,10 +133,16 @@ static struct data_set take(struct fixture *f, const struct shards *shards, bool
     return arrange(f, shards, 2, 2, 5);
 }
 
+/* The shard of an item by its first key, or by its number. */
+static uint32_t shard_of(const struct data *data, uint64_t key) {
+    const uint64_t salt = UINT64_C(0x5368617264696E67);
+    return (uint32_t)((hash_mix(key ^ salt) >> 16) % data->shard_count);
+}
+
 static bool in_shards(const struct fixture *f, const struct shards *shards, unsigned n) {
     uint64_t keys[2];
     rating_keys(n, keys);
-    uint32_t shard = data_shard_of(&f->data, keys[0]);
+    uint32_t shard = shard_of(&f->data, keys[0]);
     for (uint32_t s = 0; s < shards->count; s++) {
         if (shards->numbers[s] == shard) {
             return true;
@@ -159,7 +161,7 @@ static void check_item(const struct fixture *f, const struct item *item, unsigne
     seen[n]++;
 }
 
-/* The set has exactly the items of these shards, and their totals. */
+/* Checks that the set has exactly the items of these shards, and their totals. */
 static void check_set(const struct fixture *f, const struct shards *shards, const struct data_set *set) {
     unsigned *seen = calloc(RATINGS, sizeof *seen);
     const void *items;
@@ -196,7 +198,7 @@ static void check_set(const struct fixture *f, const struct shards *shards, cons
     free(seen);
 }
 
-/* In one round no two threads have the same user or item; a user's items stay in one part and thread. */
+/* Within a round no two threads share a user or item. A user's items stay in one part and thread. */
 static void check_arrangement(unsigned clocks, unsigned threads) {
     struct fixture f;
     struct shards all = some_shards(0, 1);
@@ -233,8 +235,7 @@ static void check_arrangement(unsigned clocks, unsigned threads) {
     fixture_close(&f);
 }
 
-static void test_every_item_once_and_no_shared_rows(void **state) {
-    (void)state;
+TEST(every_item_once_and_no_shared_rows) {
     for (unsigned clocks = 1; clocks <= 16; clocks *= 4) {
         for (unsigned threads = 1; threads <= 5; threads++) {
             check_arrangement(clocks, threads);
@@ -242,8 +243,7 @@ static void test_every_item_once_and_no_shared_rows(void **state) {
     }
 }
 
-static void test_threads_share_the_work(void **state) {
-    (void)state;
+TEST(threads_share_the_work) {
     struct fixture f;
     struct shards all = some_shards(0, 1);
     fixture_open(&f, 0);
@@ -262,8 +262,7 @@ static void test_threads_share_the_work(void **state) {
     fixture_close(&f);
 }
 
-static void test_the_order_does_not_depend_on_who_was_faster(void **state) {
-    (void)state;
+TEST(the_order_does_not_depend_on_who_was_faster) {
     struct fixture f[3];
     struct data_set sets[3];
     struct shards all = some_shards(0, 1);
@@ -282,8 +281,7 @@ static void test_the_order_does_not_depend_on_who_was_faster(void **state) {
     }
 }
 
-static void test_without_a_budget_only_own_shards_are_kept(void **state) {
-    (void)state;
+TEST(without_a_budget_only_own_shards_are_kept) {
     struct fixture f[2];
     size_t kept = 0;
     for (uint32_t i = 0; i < 2; i++) {
@@ -302,8 +300,7 @@ static void test_without_a_budget_only_own_shards_are_kept(void **state) {
     assert_int_equal(kept, RATINGS);
 }
 
-static void test_what_fits_is_taken_over_without_reading(void **state) {
-    (void)state;
+TEST(what_fits_is_taken_over_without_reading) {
     struct fixture f;
     struct shards own = some_shards(0, 2);
     struct shards others = some_shards(1, 2);
@@ -320,9 +317,8 @@ static void test_what_fits_is_taken_over_without_reading(void **state) {
     fixture_close(&f);
 }
 
-/* Shards that were in a set before are copied as they are: sets of any shards, in any order, are as if made anew. */
-static void test_a_set_is_the_same_whatever_was_before(void **state) {
-    (void)state;
+/* Shards that were in a set before are copied: any sets, in any order, equal sets made from the start. */
+TEST(a_set_is_the_same_whatever_was_before) {
     struct fixture f[2];
     struct data_set sets[2];
     struct shards all = some_shards(0, 1);
@@ -330,7 +326,7 @@ static void test_a_set_is_the_same_whatever_was_before(void **state) {
         fixture_open(&f[i], ALL_BYTES);
         data_pin(&f[i].data, all.numbers, all.count);
         read_all(&f[i], 3, false);
-        for (uint32_t part = 0; part < 2; part++) { /* rows get the same slots in both */
+        for (uint32_t part = 0; part < 2; part++) { /* both sets give rows the same slots */
             struct shards half = some_shards(part, 2);
             struct data_set before = arrange(&f[i], &half, 3, 1 + 2 * i, 5);
             check_set(&f[i], &half, &before);
@@ -347,9 +343,8 @@ static void test_a_set_is_the_same_whatever_was_before(void **state) {
     }
 }
 
-/* Sets of the same node have an item in the same part of the iteration, so that a shard may move between two clocks. */
-static void test_a_shard_keeps_its_parts(void **state) {
-    (void)state;
+/* All sets of a node have an item in the same part of the iteration, so a shard may move between two clocks. */
+TEST(a_shard_keeps_its_parts) {
     struct fixture f;
     struct shards all = some_shards(0, 1);
     struct shards third = some_shards(1, 3);
@@ -376,12 +371,11 @@ static void test_a_shard_keeps_its_parts(void **state) {
     fixture_close(&f);
 }
 
-static void test_what_was_dropped_is_read_again_and_counts_once(void **state) {
-    (void)state;
+TEST(what_was_dropped_is_read_again_and_counts_once) {
     struct fixture f;
     struct shards own = some_shards(0, 2);
     struct shards others = some_shards(1, 2);
-    fixture_open(&f, ALL_BYTES * 3 / 4); /* others are kept at first, then dropped */
+    fixture_open(&f, ALL_BYTES * 3 / 4); /* the other shards are kept at first, then dropped */
     struct data_set first = take(&f, &own, true);
     assert_true(f.data.bytes == (first.count + first.test_count) * ITEM_BYTES);
     struct data_set second = take(&f, &others, true);
@@ -389,15 +383,14 @@ static void test_what_was_dropped_is_read_again_and_counts_once(void **state) {
     check_set(&f, &others, &second);
     struct data_set again = arrange(&f, &own, 2, 2, 5);
     check_set(&f, &own, &again);
-    assert_true(f.data.bytes == RATINGS * ITEM_BYTES); /* all of it is needed */
+    assert_true(f.data.bytes == RATINGS * ITEM_BYTES); /* all shards are needed */
     data_set_close(&f.data, &first);
     data_set_close(&f.data, &second);
     data_set_close(&f.data, &again);
     fixture_close(&f);
 }
 
-static void test_what_was_left_longest_ago_goes_first(void **state) {
-    (void)state;
+TEST(what_was_left_longest_ago_goes_first) {
     struct fixture f;
     struct shards quarters[4];
     fixture_open(&f, ALL_BYTES * 3 / 5);
@@ -407,7 +400,8 @@ static void test_what_was_left_longest_ago_goes_first(void **state) {
             data_unpin(&f.data, quarters[0].numbers, quarters[0].count);
         }
         quarters[q] = some_shards(q, 4);
-        struct data_set set = take(&f, &quarters[q], true); /* the others that were read with it did not all fit */
+        /* not all other shards that were read at the same time fit */
+        struct data_set set = take(&f, &quarters[q], true);
         check_set(&f, &quarters[q], &set);
         data_set_close(&f.data, &set);
     }
@@ -417,15 +411,14 @@ static void test_what_was_left_longest_ago_goes_first(void **state) {
     fixture_close(&f);
 }
 
-/* A reading that failed leaves nothing, and what it was for comes by the next one. */
-static void test_half_a_reading_counts_for_nothing(void **state) {
-    (void)state;
+/* A failed reading leaves nothing; the next reading reads what was missing. */
+TEST(half_a_reading_counts_for_nothing) {
     struct fixture f;
     struct shards own = some_shards(0, 3);
     fixture_open(&f, ALL_BYTES);
     assert_false(data_pin(&f.data, own.numbers, own.count));
     data_read_begin(&f.data);
-    struct data_chunk *chunk = data_chunk_open(&f.data, 1, 1); /* 0 never comes */
+    struct data_chunk *chunk = data_chunk_open(&f.data, 1, 1); /* chunk 0 is never read */
     for (unsigned n = 0; n < RATINGS / 2; n++) {
         uint64_t keys[2];
         float value = (float)n;
@@ -443,9 +436,8 @@ static void test_half_a_reading_counts_for_nothing(void **state) {
     fixture_close(&f);
 }
 
-/* Items that name no rows: dealt to shards by their place in the input, which is the same for every node. */
-static void test_items_without_rows(void **state) {
-    (void)state;
+/* Items without rows are assigned to shards by their place in the input, which is the same on every node. */
+TEST(items_without_rows) {
     unsigned seen[RATINGS] = {0};
     for (uint32_t node = 0; node < 2; node++) {
         struct fixture f;
@@ -476,7 +468,8 @@ static void test_items_without_rows(void **state) {
 
 enum change { CHANGE_NOTHING, CHANGE_BYTES, CHANGE_KEY, CHANGE_USE, CHANGE_SWAP, CHANGE_LESS, CHANGE_TWICE, CHANGES };
 
-/* Item `n` after the change, which is about item 500 alone; CHANGE_SWAP: items 500 and 510 have each other's bytes. */
+/* Emits item `n` with the change, which concerns item 500 only. CHANGE_SWAP exchanges the bytes of items 500 and
+ * 510. */
 static void emit_changed(struct fixture *f, struct data_chunk *chunk, unsigned n, enum change change) {
     uint64_t keys[2];
     unsigned bytes = change == CHANGE_SWAP && (n == 500 || n == 510) ? 1010 - n : n;
@@ -498,8 +491,8 @@ static bool read_changed(struct fixture *f, unsigned chunks, bool backwards, enu
     for (unsigned c = 0; c < chunks; c++) {
         unsigned number = backwards ? chunks - 1 - c : c;
         struct data_chunk *chunk = data_chunk_open(&f->data, number, number);
-        struct data_chunk *other =
-            data_chunk_open(&f->data, chunks + number, chunks + number); /* as of another thread */
+        /* as if from another thread */
+        struct data_chunk *other = data_chunk_open(&f->data, chunks + number, chunks + number);
         for (unsigned n = RATINGS * number / chunks; n < RATINGS * (number + 1) / chunks; n++) {
             emit_changed(f, n % 3 == 0 ? other : chunk, n, change);
         }
@@ -510,9 +503,8 @@ static bool read_changed(struct fixture *f, unsigned chunks, bool backwards, enu
     return data_input_news(&f->data);
 }
 
-/* The fingerprint depends neither on what a node keeps nor on the order in which its threads read. */
-static void test_every_node_has_the_same_fingerprint(void **state) {
-    (void)state;
+/* The fingerprint depends neither on what a node keeps nor on the order of its threads' reading. */
+TEST(every_node_has_the_same_fingerprint) {
     struct wire_input_shard first[SHARDS];
     for (unsigned node = 0; node < 4; node++) {
         struct fixture f;
@@ -531,9 +523,8 @@ static void test_every_node_has_the_same_fingerprint(void **state) {
     }
 }
 
-/* One item differs in its bytes, a key or its use, is missing or there twice; or two items have each other's bytes. */
-static void test_whatever_differs_in_one_item_is_in_the_fingerprint(void **state) {
-    (void)state;
+/* An item differs in its bytes, a key or a flag, is missing, or is there twice; or two items have exchanged bytes. */
+TEST(whatever_differs_in_one_item_is_in_the_fingerprint) {
     struct fixture f;
     struct wire_input_shard first[SHARDS];
     uint64_t keys[2];
@@ -541,7 +532,7 @@ static void test_whatever_differs_in_one_item_is_in_the_fingerprint(void **state
     assert_true(read_changed(&f, 4, false, CHANGE_NOTHING));
     memcpy(first, f.data.input, sizeof first);
     rating_keys(500, keys);
-    uint32_t shard = data_shard_of(&f.data, keys[0]);
+    uint32_t shard = shard_of(&f.data, keys[0]);
     for (enum change change = CHANGE_BYTES; change < CHANGES; change++) {
         assert_true(read_changed(&f, 4, true, change));
         unsigned differ = 0;
@@ -552,20 +543,19 @@ static void test_whatever_differs_in_one_item_is_in_the_fingerprint(void **state
         assert_in_range(differ, 1, change == CHANGE_SWAP ? 2 : 1);
         assert_int_equal(f.data.input[shard].items + (change == CHANGE_LESS) - (change == CHANGE_TWICE),
                          first[shard].items);
-        assert_true(read_changed(&f, 3, false, CHANGE_NOTHING)); /* news again, */
+        assert_true(read_changed(&f, 3, false, CHANGE_NOTHING)); /* the fingerprint is new again, */
         assert_memory_equal(f.data.input, first, sizeof first);
-        assert_false(read_changed(&f, 5, false, CHANGE_NOTHING)); /* and then none */
+        assert_false(read_changed(&f, 5, false, CHANGE_NOTHING)); /* and then unchanged */
     }
     data_read_begin(&f.data);
     data_read_end(&f.data, false);
-    assert_false(data_input_news(&f.data)); /* half a reading tells nothing */
+    assert_false(data_input_news(&f.data)); /* half a reading gives no fingerprint */
     assert_memory_equal(f.data.input, first, sizeof first);
     fixture_close(&f);
 }
 
 /* Every byte of an item counts, at any length, and so does the length. */
-static void test_each_byte_of_an_item_is_hashed(void **state) {
-    (void)state;
+TEST(each_byte_of_an_item_is_hashed) {
     static unsigned char bytes[300];
     for (size_t size = 0; size < sizeof bytes; size++) {
         uint64_t hash = hash_bytes(bytes, size, 7);
@@ -590,7 +580,7 @@ static void samples_open(struct fixture *f, size_t budget) {
     data_open(&f->data, &f->app, SHARDS, budget);
 }
 
-/* Sample `n` of all is n, n + 1, ... Returns how many were kept. */
+/* Sample `n` has the values n, n + 1, ... Returns how many samples were kept. */
 static size_t read_samples(struct fixture *f) {
     size_t kept = 0;
     data_read_begin(&f->data);
@@ -615,7 +605,7 @@ static void check_sample(const float *sample, unsigned *seen) {
     seen[(unsigned)sample[0]]++;
 }
 
-/* Counts the set's samples, which are matrices. */
+/* Counts the set's samples, which form matrices. */
 static void see_samples(const struct data_set *set, unsigned *seen) {
     for (size_t i = 0; i < set->count; i++) {
         check_sample((const float *)(const void *)set->items + i * SAMPLE_FLOATS, seen);
@@ -636,8 +626,7 @@ static void drop_samples(struct fixture *f, const struct shards *shards, struct 
     data_set_close(&f->data, set);
 }
 
-static void test_samples_are_dealt_in_equal_numbers(void **state) {
-    (void)state;
+TEST(samples_are_dealt_in_equal_numbers) {
     struct fixture f;
     struct shards own = some_shards(0, 2);
     samples_open(&f, 0);
@@ -659,9 +648,8 @@ static void test_samples_are_dealt_in_equal_numbers(void **state) {
     fixture_close(&f);
 }
 
-/* Sets are made from each other while they live, in any order; what nobody works on is kept within the budget. */
-static void test_samples_are_in_memory_once(void **state) {
-    (void)state;
+/* Sets are made from live sets, in any order. Samples in no set are kept within the budget. */
+TEST(samples_are_in_memory_once) {
     unsigned *seen = calloc(RATINGS, sizeof *seen);
     unsigned *seen_again = calloc(RATINGS, sizeof *seen_again);
     struct fixture f;
@@ -676,7 +664,7 @@ static void test_samples_are_in_memory_once(void **state) {
     for (uint32_t s = 0; s < SHARDS; s++) {
         assert_true((f.data.shards[s].runs[AML_TRAIN].records == NULL) == (s % 2 == 0));
     }
-    struct data_set second = arrange_samples(&f, &all); /* half of it out of the first set */
+    struct data_set second = arrange_samples(&f, &all); /* half of its samples are shared with the first set */
     struct data_set third = arrange_samples(&f, &quarter);
     drop_samples(&f, &all, &second);
     drop_samples(&f, &half, &first);
@@ -695,8 +683,7 @@ static void test_samples_are_in_memory_once(void **state) {
     free(seen_again);
 }
 
-static void test_samples_beyond_the_budget_go(void **state) {
-    (void)state;
+TEST(samples_beyond_the_budget_go) {
     struct fixture f;
     struct shards half = some_shards(0, 2);
     struct shards other = some_shards(1, 2);
@@ -731,7 +718,7 @@ static void varied_open(struct fixture *f, size_t budget) {
 
 enum { VARIED_ROWS = 200, VARIED_BYTES = 32 };
 
-/* What item `n` names and carries: sizes are skewed, some have no rows or hardly any bytes. */
+/* Keys and payload of item `n`: sizes are skewed; some items have no rows, or few bytes. */
 struct varied {
     uint64_t keys[3][VARIED_ROWS];
     struct aml_keys runs[3];
@@ -776,9 +763,9 @@ static size_t read_varied(struct fixture *f, unsigned chunks, bool backwards) {
     return kept;
 }
 
-/* A varied item's rows count by table, key and order, and where its shard's key was another. */
-static void test_varied_items_are_in_the_fingerprint(void **state) {
-    (void)state;
+/* The fingerprint of a varied item covers its bytes, its rows' tables, keys, order and counts, and the key that chose
+ * its shard. */
+TEST(varied_items_are_in_the_fingerprint) {
     struct wire_input_shard first[SHARDS];
     for (unsigned change = 0; change < 7; change++) {
         struct fixture f;
@@ -788,7 +775,7 @@ static void test_varied_items_are_in_the_fingerprint(void **state) {
         struct data_chunk *chunk = data_chunk_open(&f.data, 0, 0);
         for (unsigned n = 0; n < 100; n++) {
             make_varied(n, varied);
-            if (n == 50) { /* one with rows in each of its runs: 2, 200 and 0 */
+            if (n == 50) { /* an item with 2, 200 and 0 rows in its runs */
                 uint64_t *keys = varied->keys[1];
                 uint64_t swapped = keys[0];
                 keys[0] = change == 1 ? keys[1] : change == 2 ? keys[0] + 1 : keys[0];
@@ -811,7 +798,7 @@ static void test_varied_items_are_in_the_fingerprint(void **state) {
     }
 }
 
-/* Checks the items of a call, notes them by `mark`, and returns the bytes they take. */
+/* Checks the items of a call, marks them with `mark`, and returns their size in bytes. */
 static size_t check_varied(const struct fixture *f, const void *items, size_t count, unsigned mark, unsigned *marks) {
     struct varied *varied = calloc(1, sizeof *varied);
     const struct aml_item *item = items;
@@ -836,7 +823,8 @@ static size_t check_varied(const struct fixture *f, const void *items, size_t co
     return (size_t)((const unsigned char *)item - (const unsigned char *)items);
 }
 
-/* Marks each training item with 1 + its part, each test item with 1000; parts and threads have like sizes. */
+/* Marks each training item with 1 + its part, and each test item with 1000. Checks that parts and threads have
+ * similar sizes. */
 static unsigned *mark_varied(const struct fixture *f, const struct data_set *set) {
     unsigned *marks = calloc(RATINGS, sizeof *marks);
     const void *items;
@@ -860,14 +848,13 @@ static unsigned *mark_varied(const struct fixture *f, const struct data_set *set
     return marks;
 }
 
-static void test_varied_items_in_equal_sizes(void **state) {
-    (void)state;
+TEST(varied_items_in_equal_sizes) {
     struct fixture f[2];
     struct data_set sets[2];
     unsigned *marks[2];
     struct shards all = some_shards(0, 1);
     struct shards half = some_shards(1, 2);
-    for (unsigned i = 0; i < 2; i++) { /* another node, with other threads, that has other shards and read otherwise */
+    for (unsigned i = 0; i < 2; i++) { /* another node with other threads and shards, and another order of reading */
         const struct shards *shards = i == 0 ? &all : &half;
         varied_open(&f[i], 0);
         data_pin(&f[i].data, shards->numbers, shards->count);
@@ -878,7 +865,7 @@ static void test_varied_items_in_equal_sizes(void **state) {
         marks[i] = mark_varied(&f[i], &sets[i]);
     }
     for (unsigned n = 0; n < RATINGS; n++) {
-        bool in_half = data_shard_of(&f[1].data, n / 2) % 2 == 1;
+        bool in_half = shard_of(&f[1].data, n / 2) % 2 == 1;
         assert_true(n % 10 == 0 ? marks[0][n] == 1000 : marks[0][n] >= 1 && marks[0][n] <= 4);
         assert_int_equal(marks[1][n], in_half ? marks[0][n] : 0);
     }
@@ -889,7 +876,6 @@ static void test_varied_items_in_equal_sizes(void **state) {
     }
 }
 
-/* Taken over without reading, dropped beyond the budget, read again. */
 /* Opens a fixture whose varied items are those of an app with stages: they have no rows. */
 static void staged_open(struct fixture *f, size_t budget) {
     static const struct aml_stage STAGES[] = {{.name = "stage"}, {.name = NULL}};
@@ -899,9 +885,8 @@ static void staged_open(struct fixture *f, size_t budget) {
     data_open(&f->data, &f->app, SHARDS, budget);
 }
 
-/* Items that are their own records: they outlive the sets that had them. */
-static void test_varied_items_without_rows_come_back(void **state) {
-    (void)state;
+/* Items that are their own records outlive their sets. */
+TEST(varied_items_without_rows_come_back) {
     struct fixture f[2];
     struct data_set sets[2];
     struct shards all = some_shards(0, 1);
@@ -941,8 +926,7 @@ static void test_varied_items_without_rows_come_back(void **state) {
     }
 }
 
-static void test_varied_records_keep_to_the_budget(void **state) {
-    (void)state;
+TEST(varied_records_keep_to_the_budget) {
     struct fixture f;
     struct shards half = some_shards(0, 2);
     struct shards other = some_shards(1, 2);
@@ -974,7 +958,7 @@ static uint64_t key_of(const void *context, unsigned table, uint32_t slot) {
     return cache_key(&f->cache.tables[table], slot);
 }
 
-/* Whatever is wrong with the bytes, they are refused, and nothing is kept. */
+/* Changed bytes are refused, and nothing is kept of them. */
 static void refuse_bytes(struct fixture *to, uint32_t shard, const struct buffer *packed) {
     struct buffer *bytes = buffer_copy(packed->data, packed->size);
     assert_false(data_unpack(&to->data, (shard + 1) % SHARDS, bytes->data, bytes->size));
@@ -999,7 +983,7 @@ static void give(struct fixture *from, struct fixture *to, const struct shards *
         assert_non_null(packed);
         refuse_bytes(to, shard, packed);
         assert_true(data_unpack(&to->data, shard, packed->data, packed->size));
-        assert_true(data_unpack(&to->data, shard, packed->data, packed->size)); /* again: it has it */
+        assert_true(data_unpack(&to->data, shard, packed->data, packed->size)); /* a repeat is accepted */
         buffer_drop(packed);
     }
     if (shards->count < SHARDS) {
@@ -1007,9 +991,9 @@ static void give(struct fixture *from, struct fixture *to, const struct shards *
     }
 }
 
-/* From records, from items in order, and from a node that got them itself: all make the same sets as reading does. */
-static void test_ratings_of_another_node(void **state) {
-    (void)state;
+/* Shards sent from records, from ordered items, or by a node that received them itself make the same sets as reading
+ * does. */
+TEST(ratings_of_another_node) {
     struct fixture f[4];
     struct data_set sets[4];
     struct shards half = some_shards(1, 2);
@@ -1034,9 +1018,8 @@ static void test_ratings_of_another_node(void **state) {
     }
 }
 
-/* With one thread the order of the items does not depend on slots: it is that of the node that has read them. */
-static void test_the_order_of_ratings_of_another_node(void **state) {
-    (void)state;
+/* With one thread the order of the items does not depend on slots: it is the order of the sending node. */
+TEST(the_order_of_ratings_of_another_node) {
     struct fixture read;
     struct fixture taken;
     struct shards all = some_shards(0, 1);
@@ -1062,8 +1045,7 @@ static void test_the_order_of_ratings_of_another_node(void **state) {
     fixture_close(&taken);
 }
 
-static void test_samples_of_another_node(void **state) {
-    (void)state;
+TEST(samples_of_another_node) {
     struct fixture read;
     struct fixture taken;
     struct shards half = some_shards(0, 2);
@@ -1071,7 +1053,7 @@ static void test_samples_of_another_node(void **state) {
     samples_open(&taken, 0);
     data_pin(&read.data, half.numbers, half.count);
     read_samples(&read);
-    struct data_set first = arrange(&read, &half, 4, 3, 5); /* the records are in the set's store now */
+    struct data_set first = arrange(&read, &half, 4, 3, 5); /* the set's store has the records now */
     give(&read, &taken, &half);
     struct data_set second = arrange(&taken, &half, 4, 3, 5);
     assert_int_equal(first.count, second.count);
@@ -1084,8 +1066,7 @@ static void test_samples_of_another_node(void **state) {
     fixture_close(&taken);
 }
 
-static void test_varied_items_of_another_node(void **state) {
-    (void)state;
+TEST(varied_items_of_another_node) {
     struct fixture read;
     struct fixture taken;
     struct shards half = some_shards(1, 2);
@@ -1109,15 +1090,10 @@ static void test_varied_items_of_another_node(void **state) {
 
 static int no_slots(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
                     struct error *error) {
-    (void)context;
-    (void)keys;
-    (void)slots;
-    (void)count;
     return error_set(error, AML_ELIMIT, "table %u is full", table);
 }
 
-static void test_a_full_cache_is_an_error(void **state) {
-    (void)state;
+TEST(a_full_cache_is_an_error) {
     struct fixture f;
     struct shards all = some_shards(0, 1);
     struct data_set set;
@@ -1133,8 +1109,7 @@ static void test_a_full_cache_is_an_error(void **state) {
     fixture_close(&f);
 }
 
-static void test_no_items_at_all(void **state) {
-    (void)state;
+TEST(no_items_at_all) {
     struct fixture f;
     struct shards all = some_shards(0, 1);
     const void *items;
@@ -1153,8 +1128,8 @@ static void test_no_items_at_all(void **state) {
 
 enum { PARTS = 3, FILES = 2, PART_CHUNKS = 12 };
 
-/* Reads as node `part` of PARTS does, or all: FILES files of PART_CHUNKS chunks each, with items of `read` itself
- * before and between them if there are to be any. */
+/* Reads as node `part` of PARTS does, or as a node that reads all. The input has FILES files of PART_CHUNKS chunks;
+ * with `own`, read emits items of its own before and between the files. */
 static void read_files(struct fixture *f, uint32_t part, bool own) {
     uint64_t order = 0;
     if (part == PARTS) {
@@ -1193,8 +1168,6 @@ static void read_files(struct fixture *f, uint32_t part, bool own) {
 }
 
 static uint64_t no_key(const void *context, unsigned table, uint32_t slot) {
-    (void)context;
-    (void)table;
     return slot;
 }
 
@@ -1212,7 +1185,7 @@ static void assert_same_shards(struct data *one, struct data *other, const struc
     }
 }
 
-/* Takes from `giver`, the node of `part`, all that the taker lacks of its shards. Returns how often it had to ask. */
+/* Takes the missing pieces of the taker's shards from `giver`, the node of `part`. Returns the number of requests. */
 static unsigned take_part(struct fixture *taker, struct fixture *giver, uint32_t part, const struct shards *shards,
                           size_t limit) {
     uint32_t lacking[SHARDS];
@@ -1230,8 +1203,7 @@ static unsigned take_part(struct fixture *taker, struct fixture *giver, uint32_t
     return asked;
 }
 
-static void test_shards_put_together_are_those_of_a_whole_reading(void **state) {
-    (void)state;
+TEST(shards_put_together_are_those_of_a_whole_reading) {
     for (unsigned own = 0; own < 2; own++) {
         struct fixture nodes[PARTS];
         struct shards shards[PARTS];
@@ -1248,7 +1220,7 @@ static void test_shards_put_together_are_those_of_a_whole_reading(void **state) 
             read_files(&nodes[p], p, own != 0);
             assert_true(nodes[p].data.own.items == whole.data.own.items &&
                         nodes[p].data.own.hash == whole.data.own.hash);
-            assert_false(data_input_news(&nodes[p].data)); /* no shard is known as a whole */
+            assert_false(data_input_news(&nodes[p].data)); /* no shard is complete */
         }
         for (uint32_t p = 0; p < PARTS; p++) {
             for (uint32_t other = 0; other < PARTS; other++) {
@@ -1265,10 +1237,9 @@ static void test_shards_put_together_are_those_of_a_whole_reading(void **state) 
     }
 }
 
-/* A node reads the part of one that is lost, for its own shards alone; later another one's part, for a shard that it
- * takes over. */
-static void test_parts_that_nobody_gives_are_read(void **state) {
-    (void)state;
+/* A node reads a lost node's part for its own shards only. Later it takes over a shard, and reads that shard's piece
+ * of another lost part. */
+TEST(parts_that_nobody_gives_are_read) {
     struct fixture node;
     struct fixture other;
     struct fixture whole;
@@ -1300,7 +1271,7 @@ static void test_parts_that_nobody_gives_are_read(void **state) {
     read_files(&node, 0, true);
     assert_same_shards(&node.data, &whole.data, &later);
     assert_true(node.data.division.bytes > 0);
-    node.data.budget = 0; /* without room for it the part is dropped */
+    node.data.budget = 0; /* without a budget the part is dropped */
     data_settle(&node.data);
     assert_true(node.data.division.bytes == 0);
     fixture_close(&node);
@@ -1308,9 +1279,8 @@ static void test_parts_that_nobody_gives_are_read(void **state) {
     fixture_close(&whole);
 }
 
-/* Pieces that do not fit in memory are given up: the node then reads all, and what it has no memory for is on disk. */
-static void test_pieces_beyond_the_memory_are_given_up(void **state) {
-    (void)state;
+/* Pieces that do not fit in memory are given up: the node then reads all, and puts the rest on disk. */
+TEST(pieces_beyond_the_memory_are_given_up) {
     struct fixture f;
     struct shards own = some_shards(0, 2);
     uint32_t missing[PARTS];
@@ -1322,7 +1292,7 @@ static void test_pieces_beyond_the_memory_are_given_up(void **state) {
     assert_true(f.data.division.over && f.data.division.bytes == 0);
     assert_int_equal(data_missing_parts(&f.data, own.numbers, own.count, missing), PARTS);
     assert_int_equal(data_lacks_piece(&f.data, own.numbers, own.count, 0, missing), 0);
-    struct buffer *packed = data_pack_pieces(&f.data, own.numbers, 1, 1000); /* says that it is gone */
+    struct buffer *packed = data_pack_pieces(&f.data, own.numbers, 1, 1000); /* reports that the piece is gone */
     assert_true(packed->size > 0);
     buffer_drop(packed);
     f.data.limit.bytes = SIZE_MAX;
@@ -1331,9 +1301,8 @@ static void test_pieces_beyond_the_memory_are_given_up(void **state) {
     fixture_close(&f);
 }
 
-/* Without a file that the library reads there is nothing to divide. */
-static void test_what_read_emits_itself_is_not_divided(void **state) {
-    (void)state;
+/* An app without files that the library reads can't be divided. */
+TEST(what_read_emits_itself_is_not_divided) {
     struct fixture f;
     struct shards own = some_shards(0, 2);
     fixture_open(&f, 0);
@@ -1355,41 +1324,4 @@ static void test_what_read_emits_itself_is_not_divided(void **state) {
     assert_int_equal(data_missing_parts(&f.data, own.numbers, own.count, lacking), 0);
     assert_false(data_is_divided(&f.data));
     fixture_close(&f);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_item_once_and_no_shared_rows),
-        cmocka_unit_test(test_threads_share_the_work),
-        cmocka_unit_test(test_the_order_does_not_depend_on_who_was_faster),
-        cmocka_unit_test(test_without_a_budget_only_own_shards_are_kept),
-        cmocka_unit_test(test_what_fits_is_taken_over_without_reading),
-        cmocka_unit_test(test_a_set_is_the_same_whatever_was_before),
-        cmocka_unit_test(test_a_shard_keeps_its_parts),
-        cmocka_unit_test(test_what_was_dropped_is_read_again_and_counts_once),
-        cmocka_unit_test(test_what_was_left_longest_ago_goes_first),
-        cmocka_unit_test(test_half_a_reading_counts_for_nothing),
-        cmocka_unit_test(test_every_node_has_the_same_fingerprint),
-        cmocka_unit_test(test_whatever_differs_in_one_item_is_in_the_fingerprint),
-        cmocka_unit_test(test_each_byte_of_an_item_is_hashed),
-        cmocka_unit_test(test_varied_items_are_in_the_fingerprint),
-        cmocka_unit_test(test_items_without_rows),
-        cmocka_unit_test(test_samples_are_dealt_in_equal_numbers),
-        cmocka_unit_test(test_samples_are_in_memory_once),
-        cmocka_unit_test(test_samples_beyond_the_budget_go),
-        cmocka_unit_test(test_varied_items_in_equal_sizes),
-        cmocka_unit_test(test_varied_items_without_rows_come_back),
-        cmocka_unit_test(test_varied_records_keep_to_the_budget),
-        cmocka_unit_test(test_ratings_of_another_node),
-        cmocka_unit_test(test_the_order_of_ratings_of_another_node),
-        cmocka_unit_test(test_samples_of_another_node),
-        cmocka_unit_test(test_varied_items_of_another_node),
-        cmocka_unit_test(test_a_full_cache_is_an_error),
-        cmocka_unit_test(test_no_items_at_all),
-        cmocka_unit_test(test_shards_put_together_are_those_of_a_whole_reading),
-        cmocka_unit_test(test_parts_that_nobody_gives_are_read),
-        cmocka_unit_test(test_pieces_beyond_the_memory_are_given_up),
-        cmocka_unit_test(test_what_read_emits_itself_is_not_divided),
-    };
-    return cmocka_run_group_tests_name("data", tests, NULL, NULL);
 }

@@ -1,15 +1,8 @@
-/* Tests of agileml/net/endpoint: what others are told of an endpoint, by --advertise. */
+/* Tests of agileml/net/endpoint: the endpoint that other nodes get, also by --advertise. */
 #include "agileml/net/endpoint.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static void test_a_port_is_recognized(void **state) {
-    (void)state;
+TEST(a_port_is_recognized) {
     static const char *const with[] = {"host:80", "127.0.0.1:7000", "[::1]:65535"};
     static const char *const without[] = {"host", "127.0.0.1", "[::1]", "::1", "::80", "host:", "host:0", "host:65536"};
     for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
@@ -20,8 +13,7 @@ static void test_a_port_is_recognized(void **state) {
     }
 }
 
-static void test_what_is_advertised(void **state) {
-    (void)state;
+TEST(what_is_advertised) {
     static const char *const cases[][2] = {
         {"127.0.0.2", "tcp://127.0.0.2:7000"},
         {"127.0.0.2:7001", "tcp://127.0.0.2:7001"},
@@ -39,12 +31,4 @@ static void test_what_is_advertised(void **state) {
         assert_int_equal(endpoint_advertise(text, "tcp://0.0.0.0:7000", wrong[i], &error), AML_EINPUT);
     }
     assert_int_equal(endpoint_advertise(text, "tcp://0.0.0.0:7000", "0.0.0.0:80", &error), AML_EINPUT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_port_is_recognized),
-        cmocka_unit_test(test_what_is_advertised),
-    };
-    return cmocka_run_group_tests_name("endpoint", tests, NULL, NULL);
 }

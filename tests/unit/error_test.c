@@ -1,18 +1,10 @@
-/* agileml/base/error: the first failure stays, and its text is one printable line whatever it quotes. */
+/* agileml/base/error: the first failure is kept. Its text is one printable line, whatever it quotes. */
 #include "agileml/base/error.h"
+#include "tests/test.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-static void test_the_first_failure_stays(void **state) {
-    (void)state;
+TEST(the_first_failure_stays) {
     struct error error = {0};
     assert_int_equal(error_set(&error, AML_EINPUT, "%s:%d: no", "file", 3), AML_EINPUT);
     assert_int_equal(error_set(&error, AML_EFAIL, "later"), AML_EFAIL);
@@ -29,22 +21,22 @@ static void check_text(const char *quoted, const char *expected) {
     assert_string_equal(error.text, whole);
 }
 
-static void test_texts_are_printable(void **state) {
-    (void)state;
+TEST(texts_are_printable) {
     check_text("plain", "plain");
     check_text("a\nb\rc\td\x7f\x1b[1m", "a b c?d??[1m");
     check_text("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80", "\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80");
-    check_text("a\xC2\x9B" "2J \xC2\xA0 \xC2\x80", "a??2J \xC2\xA0 ??"); /* C1 controls, not what follows them */
+    check_text("a\xC2\x9B"
+               "2J \xC2\xA0 \xC2\x80",
+               "a??2J \xC2\xA0 ??"); /* C1 controls are replaced, following bytes are not */
     check_text("\x1F\x8B\x08 gzip", "??? gzip");
-    check_text("\xC0\xAF \xC1\xBF \xF5\x80", "?? ?? ??");             /* bytes that never occur */
+    check_text("\xC0\xAF \xC1\xBF \xF5\x80", "?? ?? ??");                     /* bytes that never occur in UTF-8 */
     check_text("\xE0\x80\x80 \xED\xA0\x80 \xF0\x80\x80\x80", "??? ??? ????"); /* overlong, surrogate, overlong */
-    check_text("\xF4\x90\x80\x80", "????");                           /* beyond the last code point */
+    check_text("\xF4\x90\x80\x80", "????");                                   /* beyond the last code point */
     check_text("cut \xE2\x82", "cut ??");
 }
 
-/* Whatever bytes are quoted, wherever the text is cut. */
-static void test_json_takes_every_text(void **state) {
-    (void)state;
+/* Any quoted bytes, cut anywhere. */
+TEST(json_takes_every_text) {
     uint64_t random = 1;
     for (unsigned run = 0; run < 20000; run++) {
         char bytes[2 * ERROR_TEXT_MAX];
@@ -62,13 +54,4 @@ static void test_json_takes_every_text(void **state) {
         assert_non_null(value);
         json_decref(value);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_first_failure_stays),
-        cmocka_unit_test(test_texts_are_printable),
-        cmocka_unit_test(test_json_takes_every_text),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

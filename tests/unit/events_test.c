@@ -1,15 +1,10 @@
-/* Tests of proteus/events.h: what each line of the grammar means, and that every bad line is refused with its place
- * and what was expected. */
+/* Tests of proteus/events.h: the meaning of each line of the grammar; every bad line is refused with its place and
+ * the expected text. */
 #include "proteus/events.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static struct event parse(const char *text) {
     char line[EVENTS_LINE_MAX];
@@ -24,8 +19,7 @@ static struct event parse(const char *text) {
     return event;
 }
 
-static void test_lines(void **state) {
-    (void)state;
+TEST(lines) {
     struct event event = parse("iteration 11 join transient 60\n");
     assert_false(event.by_seconds);
     assert_int_equal(event.iteration, 11);
@@ -85,8 +79,7 @@ static void test_lines(void **state) {
     event_close(&event);
 }
 
-static void test_bad_lines(void **state) {
-    (void)state;
+TEST(bad_lines) {
     static const struct {
         const char *line, *expected;
     } cases[] = {
@@ -133,29 +126,16 @@ static void test_bad_lines(void **state) {
 
 /* ---- Files ---- */
 
-/* Reads `size` bytes as a file. */
-static int read_bytes(struct events *events, const char *bytes, size_t size, struct error *error) {
-    static char path[64]; /* events keep it */
-    strcpy(path, "/tmp/events_test.XXXXXX");
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, bytes, size), size);
-    close(fd);
-    int result = events_read(events, path, error);
-    unlink(path);
-    return result;
+/* Reads a file with this text. */
+static int read_as_file(struct events *events, const char *text, struct error *error) {
+    return events_read(events, write_text("events", text), error);
 }
 
-static int read_text(struct events *events, const char *text, struct error *error) {
-    return read_bytes(events, text, strlen(text), error);
-}
-
-static void test_file(void **state) {
-    (void)state;
+TEST(file) {
     struct events events;
     struct error error = {0};
     assert_int_equal(
-        read_text(&events, "# all of it\n\n  \t\niteration 3 kill node-2\r\nseconds 1 pause node-1", &error), 0);
+        read_as_file(&events, "# all of it\n\n  \t\niteration 3 kill node-2\r\nseconds 1 pause node-1", &error), 0);
     assert_int_equal(events.count, 2);
     assert_int_equal(events.list[0].line, 4);
     assert_int_equal(events.list[1].line, 5);
@@ -165,13 +145,12 @@ static void test_file(void **state) {
     assert_int_equal(events_joining(&events), 0);
     events_close(&events);
 
-    assert_int_equal(read_text(&events, "", &error), 0);
+    assert_int_equal(read_as_file(&events, "", &error), 0);
     assert_int_equal(events.count, 0);
     events_close(&events);
 }
 
-static void test_bad_files(void **state) {
-    (void)state;
+TEST(bad_files) {
     struct events events;
     struct error error = {0};
     assert_int_equal(events_read(&events, "/nonexistent/events", &error), AML_EINPUT);
@@ -181,24 +160,23 @@ static void test_bad_files(void **state) {
     assert_int_equal(events_read(&events, "/", &error), AML_EINPUT);
 
     error = (struct error){0};
-    assert_int_equal(read_text(&events, "iteration 3 kill node-2\n\nkill node-2\n", &error), AML_EINPUT);
+    assert_int_equal(read_as_file(&events, "iteration 3 kill node-2\n\nkill node-2\n", &error), AML_EINPUT);
     assert_non_null(strstr(error.text, ":3: expected 'iteration N' or 'seconds X', got 'kill'"));
 
     char text[2 * EVENTS_LINE_MAX];
     memset(text, ' ', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     error = (struct error){0};
-    assert_int_equal(read_text(&events, text, &error), AML_EINPUT);
+    assert_int_equal(read_as_file(&events, text, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, ":1: expected a line of at most 4096 bytes"));
 
     static const char zero[] = "iteration 3\0 kill node-2\nseconds 1 kill node-1\n";
     error = (struct error){0};
-    assert_int_equal(read_bytes(&events, zero, sizeof zero - 1, &error), AML_EINPUT);
+    assert_int_equal(events_read(&events, write_bytes("events", zero, sizeof zero - 1), &error), AML_EINPUT);
     assert_non_null(strstr(error.text, ":1: "));
 }
 
-static void test_a_market_decides_about_nodes(void **state) {
-    (void)state;
+TEST(a_market_decides_about_nodes) {
     static const char *const refused[] = {"seconds 1 join transient 2", "seconds 1 kill node-1",
                                           "seconds 1 kill controller\niteration 2 evict transient all",
                                           "iteration 5 pause reliable 1"};
@@ -207,25 +185,24 @@ static void test_a_market_decides_about_nodes(void **state) {
     struct error error = {0};
     for (size_t c = 0; c < sizeof refused / sizeof refused[0]; c++) {
         error = (struct error){0};
-        assert_int_equal(read_text(&events, refused[c], &error), 0);
+        assert_int_equal(read_as_file(&events, refused[c], &error), 0);
         assert_int_equal(events_check(&events, &cluster, &error), AML_EINPUT);
         assert_non_null(strstr(error.text, "expected an event of the controller"));
         events_close(&events);
     }
     error = (struct error){0};
-    assert_int_equal(read_text(&events,
-                               "seconds 1 pause controller\nseconds 2 resume controller\n"
-                               "iteration 3 kill controller\niteration 4 start controller",
-                               &error),
+    assert_int_equal(read_as_file(&events,
+                                  "seconds 1 pause controller\nseconds 2 resume controller\n"
+                                  "iteration 3 kill controller\niteration 4 start controller",
+                                  &error),
                      0);
     assert_int_equal(events_check(&events, &cluster, &error), 0);
     events_close(&events);
 }
 
-static void test_check(void **state) {
-    (void)state;
+TEST(check) {
     static const struct {
-        const char *text, *expected; /* for 2 reliable nodes and 1 transient one; NULL: fine */
+        const char *text, *expected; /* `expected` for 2 reliable nodes and 1 transient node; NULL: no error */
         bool traditional;
         int code;
     } cases[] = {
@@ -257,7 +234,7 @@ static void test_check(void **state) {
         const struct events_cluster cluster = {.reliable = 2, .transient = 1, .elastic = !cases[c].traditional};
         struct events events;
         struct error error = {0};
-        assert_int_equal(read_text(&events, cases[c].text, &error), 0);
+        assert_int_equal(read_as_file(&events, cases[c].text, &error), 0);
         int result = events_check(&events, &cluster, &error);
         if (result != cases[c].code || (result != 0 && strstr(error.text, cases[c].expected) == NULL)) {
             fail_msg("'%s': %d, '%s'", cases[c].text, result, error.text);
@@ -266,27 +243,17 @@ static void test_check(void **state) {
     }
 }
 
-static void test_joining(void **state) {
-    (void)state;
+TEST(joining) {
     struct events events;
     struct error error = {0};
-    assert_int_equal(read_text(&events,
-                               "seconds 1 join transient 40\nseconds 2 kill transient 7\nseconds 3 join reliable 2",
-                               &error),
+    assert_int_equal(read_as_file(&events,
+                                  "seconds 1 join transient 40\nseconds 2 kill transient 7\nseconds 3 join reliable 2",
+                                  &error),
                      0);
     assert_int_equal(events_joining(&events), 42);
     events_close(&events);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_bad_lines),
-        cmocka_unit_test(test_file),
-        cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_a_market_decides_about_nodes),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_joining),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(files_open, files_close);
 }

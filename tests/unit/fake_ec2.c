@@ -22,7 +22,7 @@ struct fake_request {
 struct fake_ec2 {
     pthread_t thread;
     pthread_mutex_t answering; /* held while a reply is in use */
-    pthread_mutex_t mutex;     /* over all below but `listener` */
+    pthread_mutex_t mutex;     /* protects all fields below except `listener` */
     int listener;
     char url[64];
     bool ending;
@@ -48,7 +48,7 @@ static void fake_decode(char *text) {
     *to = '\0';
 }
 
-/* Reads one request into `text`; where its body begins, or 0 when the client has gone. */
+/* Reads a request into `text`. Returns where its body begins, or 0 if the client has disconnected. */
 static size_t fake_read(int connection, char *text) {
     size_t size = 0;
     while (size < FAKE_REQUEST_MAX - 1) {

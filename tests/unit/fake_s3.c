@@ -1,15 +1,8 @@
 /* See fake_s3.h. */
 #include "tests/unit/fake_s3.h"
+#include "tests/test.h"
 
 #include "agileml/cloud/sigv4.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static const char bucket[] = "/bucket";
 
@@ -68,7 +61,7 @@ unsigned fake_s3_count(const struct fake_s3 *fake, const char *begin) {
 
 /* ---- Signatures ---- */
 
-/* Whether the request is signed by the key: computes the signature over the same headers anew. */
+/* Whether the key has signed the request: computes the signature over the same headers again. */
 static bool is_signed(const struct fake_s3 *fake, const struct http_server_request *request) {
     char given[1024], names[256], values[16][1024], date[1024], hash[1024], path[1024];
     struct sigv4_header headers[16];
@@ -238,7 +231,7 @@ static void answer_upload(struct fake_s3 *fake, const struct http_server_request
 
 /* ---- Lists ---- */
 
-/* Copies a parameter of a query; "" when there is none. Decodes %XX. */
+/* Copies a parameter of a query and decodes %XX; "" if there is none. */
 static void parameter(const char *query, const char *name, char value[256]) {
     char wanted[64];
     snprintf(wanted, sizeof wanted, "&%s=", name);
@@ -258,7 +251,7 @@ static int key_compare(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Lists FAKE_S3_PAGE objects at a time, in the order of keys; folders are only what a delimiter cuts off. */
+/* Lists FAKE_S3_PAGE objects at a time in the order of keys. Folders are cut off at a delimiter only. */
 static void answer_list(struct fake_s3 *fake, struct http_server_reply *reply, const char *query) {
     const char *keys[FAKE_S3_OBJECTS];
     char prefix[256], delimiter[256], from[256], last[256] = "";
@@ -347,7 +340,7 @@ static void route(struct fake_s3 *fake, const struct http_server_request *reques
     }
 }
 
-/* Whether the fault has made the answer. */
+/* Whether a fault has replaced the answer. */
 static bool answer_fault(struct fake_s3 *fake, const char *line, struct http_server_reply *reply) {
     struct fake_fault *fault = &fake->fault;
     if (fault->count == 0 || (fault->of != NULL && strncmp(line, fault->of, strlen(fault->of)) != 0)) {
@@ -386,7 +379,7 @@ static void answer(void *context, const struct http_server_request *request, str
     char given[1024];
     bool wrong_region = strstr(http_server_header(request, "Authorization", given), fake->region) == NULL;
     if (strncmp(request->path, bucket, strlen(bucket)) != 0) {
-        route(fake, request, reply); /* an address without a signature */
+        route(fake, request, reply); /* addresses outside the bucket need no signature */
     } else if (wrong_region && given[0] != '\0') {
         char more[100];
         snprintf(more, sizeof more, "<Region>%s</Region>", fake->region);

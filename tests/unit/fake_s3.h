@@ -1,4 +1,4 @@
-/* A small S3 for tests: one bucket in memory, on http_server.h. It checks signatures, and fails as the test says. */
+/* A small S3 server for tests: one bucket in memory, on http_server.h. It checks signatures and simulates faults. */
 #ifndef TESTS_FAKE_S3_H
 #define TESTS_FAKE_S3_H
 
@@ -13,25 +13,25 @@ enum { FAKE_S3_OBJECTS = 32, FAKE_S3_UPLOADS = 8, FAKE_S3_PARTS = 8, FAKE_S3_LOG
 
 struct fake_object {
     char key[1024];
-    char *bytes; /* NULL: none */
+    char *bytes; /* NULL: unused entry */
     size_t size;
     unsigned version;
 };
 
 struct fake_upload {
     char key[1024];
-    unsigned id; /* 0: none */
+    unsigned id; /* 0: unused entry */
     size_t sizes[FAKE_S3_PARTS];
 };
 
-/* What the next requests get instead of an answer. */
+/* A fault in place of the next answers. */
 struct fake_fault {
-    const char *of; /* the beginning of "METHOD PATH?QUERY" of those that it concerns; NULL: of all */
-    unsigned count; /* of requests */
-    int status;     /* 0: as below */
+    const char *of; /* requests with this beginning of "METHOD PATH?QUERY"; NULL: all */
+    unsigned count; /* number of requests with the fault */
+    int status;     /* 0: one of the flags below */
     const char *code;
     const char *head;                            /* more header lines; NULL: none */
-    bool cut, silent, wrong_range, no_xml, lost; /* lost: carried out, but the answer is cut */
+    bool cut, silent, wrong_range, no_xml, lost; /* `lost`: the request is carried out, but the answer is cut */
 };
 
 struct fake_s3 {
@@ -41,21 +41,22 @@ struct fake_s3 {
     unsigned last_upload;
     struct fake_fault fault;
     bool no_ranges;
-    const char *region;                                                              /* "us-east-1" */
-    void (*before)(struct fake_s3 *fake, const struct http_server_request *request); /* NULL: none */
+    const char *region; /* "us-east-1" */
+    /* called before each request; NULL: no call */
+    void (*before)(struct fake_s3 *fake, const struct http_server_request *request);
     unsigned requests;
     char log[FAKE_S3_LOG]; /* a line for each request: method and path */
-    char *lent;            /* the last answer's bytes */
+    char *lent;            /* buffer of the last answer */
 };
 
-/* Opens it, and sets AWS_ENDPOINT_URL_S3 and credentials in the environment. */
+/* Opens the server, and sets AWS_ENDPOINT_URL_S3 and credentials in the environment. */
 void fake_s3_open(struct fake_s3 *fake);
 void fake_s3_close(struct fake_s3 *fake);
-/* Puts `size` bytes that depend on `seed`. */
+/* Stores an object of `size` bytes made from `seed`. */
 void fake_s3_put(struct fake_s3 *fake, const char *key, size_t size, unsigned seed);
 struct fake_object *fake_s3_find(struct fake_s3 *fake, const char *key);
 unsigned fake_s3_uploads(const struct fake_s3 *fake);
-/* How many requests of the log begin so. */
+/* The number of logged requests that begin with `begin`. */
 unsigned fake_s3_count(const struct fake_s3 *fake, const char *begin);
 
 #endif

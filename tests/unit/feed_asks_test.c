@@ -1,15 +1,11 @@
-/* workers/feed_asks: credits are kept, the least loaded feeder is asked first, late batches are asked for elsewhere,
- * each batch is taken once whoever dies. */
+/* workers/feed_asks: credits are kept, the least loaded feeder is asked first, and late batches are requested from
+ * another feeder. Each batch is accepted once, whichever feeders die. */
 #include "bench/feeders/asks.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 enum { SEEDS = 150, BATCHES = 300, FEEDERS = 6, STEPS = 100000 };
 
@@ -29,8 +25,7 @@ static enum feed_answer answer(struct feed_asks *asks, const struct feed_ask *as
     return feed_asks_answer(asks, ask->feeder, ask->batch, bytes, now);
 }
 
-static void test_least_loaded_first(void **state) {
-    (void)state;
+TEST(least_loaded_first) {
     struct feed_asks *asks = feed_asks_open(1000, 190);
     struct feed_ask ask[6] = {0};
     for (uint64_t feeder = 1; feeder <= 2; feeder++) {
@@ -47,7 +42,7 @@ static void test_least_loaded_first(void **state) {
     assert_true(ask[0].feeder != ask[1].feeder);
     assert_int_equal(ask[2].feeder, ask[0].feeder); /* 60 bytes, not 70 */
     assert_int_equal(ask[3].feeder, ask[1].feeder);
-    assert_false(feed_asks_next(asks, 0, &ask[4])); /* credits: 130 and 140 of 190 */
+    assert_false(feed_asks_next(asks, 0, &ask[4])); /* credit is 190; 130 and 140 are in use */
     assert_int_equal(feed_asks_feeder_bytes(asks, ask[0].feeder), 130);
     assert_int_equal(answer(asks, &ask[0], 10, 1), FEED_TAKEN);
     assert_int_equal(feed_asks_bytes(asks), 220);
@@ -55,8 +50,7 @@ static void test_least_loaded_first(void **state) {
     feed_asks_close(asks);
 }
 
-static void test_the_queue_has_credit(void **state) {
-    (void)state;
+TEST(the_queue_has_credit) {
     struct feed_asks *asks = feed_asks_open(100, 100);
     struct feed_ask ask;
     feed_asks_add_feeder(asks, 7);
@@ -64,14 +58,14 @@ static void test_the_queue_has_credit(void **state) {
     feed_asks_want(asks, (struct feed_batch){1, 1}, 80);
     ask = next(asks, 0);
     assert_int_equal(answer(asks, &ask, 50, 1), FEED_TAKEN);
-    assert_false(feed_asks_next(asks, 1, &ask)); /* 50 of 100 are here */
+    assert_false(feed_asks_next(asks, 1, &ask)); /* 50 of 100 are used */
     assert_int_equal(feed_asks_used(asks, (struct feed_batch){0, 1}), 0);
     assert_int_equal(feed_asks_bytes(asks), 0);
     assert_int_equal(next(asks, 1).batch.shard, 1);
     feed_asks_close(asks);
 }
 
-/* Makes answers of a second known, so that 3 s are late. */
+/* Makes answers within a second known, so that an answer after 3 s is late. */
 static void learn(struct feed_asks *asks) {
     for (uint32_t shard = 100; shard < 100 + FEED_TIMES_LEAST; shard++) {
         feed_asks_want(asks, (struct feed_batch){shard, 1}, 1);
@@ -82,8 +76,7 @@ static void learn(struct feed_asks *asks) {
     }
 }
 
-static void test_late_answers(void **state) {
-    (void)state;
+TEST(late_answers) {
     struct feed_asks *asks = feed_asks_open(1000, 1000);
     struct feed_ask again;
     feed_asks_add_feeder(asks, 1);
@@ -96,19 +89,18 @@ static void test_late_answers(void **state) {
     again = next(asks, 13);
     assert_true(again.again);
     assert_true(again.feeder != first.feeder);
-    assert_false(feed_asks_next(asks, 100, &again)); /* nobody else is there */
+    assert_false(feed_asks_next(asks, 100, &again)); /* no other feeder is there */
     assert_int_equal(answer(asks, &first, 10, 14), FEED_TAKEN);
     again.feeder = 3 - first.feeder;
     again.batch = first.batch;
     assert_int_equal(answer(asks, &again, 10, 15), FEED_REPEATED);
-    assert_int_equal(answer(asks, &again, 10, 15), FEED_UNASKED); /* twice: that is no late one */
+    assert_int_equal(answer(asks, &again, 10, 15), FEED_UNASKED); /* a second time: not a late answer */
     assert_int_equal(feed_asks_bytes(asks), 10);
     feed_asks_close(asks);
 }
 
-/* The oldest batch is late, and later ones that came sooner use up all credit: only this batch is asked for again. */
-static void test_the_oldest_batch_is_not_stuck(void **state) {
-    (void)state;
+/* The oldest batch is late, and later batches use up all credit: only the oldest is requested again. */
+TEST(the_oldest_batch_is_not_stuck) {
     struct feed_asks *asks = feed_asks_open(30, 20);
     struct feed_ask ask[3];
     struct feed_ask again;
@@ -119,19 +111,18 @@ static void test_the_oldest_batch_is_not_stuck(void **state) {
         feed_asks_want(asks, (struct feed_batch){shard, 2}, 10);
         ask[shard] = next(asks, 10);
     }
-    unsigned late = ask[0].feeder == ask[2].feeder ? 2 : 1; /* a later one, on its way from either feeder */
+    unsigned late = ask[0].feeder == ask[2].feeder ? 2 : 1; /* a later batch, still on its way from either feeder */
     assert_int_equal(answer(asks, &ask[3 - late], 10, 11), FEED_TAKEN);
     assert_int_equal(feed_asks_bytes(asks), 30);
     again = next(asks, 13);
     assert_int_equal(again.batch.shard, 0);
     assert_true(again.again);
-    assert_false(feed_asks_next(asks, 13, &again)); /* the other late one has to wait for credit */
+    assert_false(feed_asks_next(asks, 13, &again)); /* the other late batch has to wait for credit */
     assert_int_equal(feed_asks_bytes(asks), 40);
     feed_asks_close(asks);
 }
 
-static void test_lost_feeders(void **state) {
-    (void)state;
+TEST(lost_feeders) {
     struct feed_asks *asks = feed_asks_open(1000, 1000);
     struct feed_batch own;
     struct feed_ask none;
@@ -150,15 +141,14 @@ static void test_lost_feeders(void **state) {
     assert_int_equal(feed_asks_remove_feeder(asks, second.feeder), 0);
     assert_false(feed_asks_next(asks, 2, &none));
     assert_int_equal(feed_asks_bytes(asks), 0);
-    assert_true(feed_asks_take_back(asks, &own)); /* the trainer makes them itself */
+    assert_true(feed_asks_take_back(asks, &own)); /* the trainer makes the batches itself */
     assert_int_equal(own.shard, 0);
     assert_true(feed_asks_take_back(asks, &own));
     assert_false(feed_asks_take_back(asks, &own));
     feed_asks_close(asks);
 }
 
-static void test_what_is_refused(void **state) {
-    (void)state;
+TEST(what_is_refused) {
     struct feed_asks *asks = feed_asks_open(100, 50);
     struct feed_batch batch = {1, 1};
     assert_int_equal(feed_asks_want(asks, batch, 51), AML_EINPUT);
@@ -173,7 +163,7 @@ static void test_what_is_refused(void **state) {
     assert_int_equal(feed_asks_add_feeder(asks, FEED_FEEDERS), AML_ELIMIT);
     struct feed_ask ask = next(asks, 0);
     assert_int_equal(answer(asks, &ask, 51, 1), FEED_LARGER);
-    assert_int_equal(next(asks, 1).batch.shard, 1); /* asked for again */
+    assert_int_equal(next(asks, 1).batch.shard, 1); /* requested again */
     for (uint32_t shard = 2; shard <= FEED_BATCHES; shard++) {
         assert_int_equal(feed_asks_want(asks, (struct feed_batch){shard, 1}, 0), 0);
     }
@@ -181,9 +171,9 @@ static void test_what_is_refused(void **state) {
     feed_asks_close(asks);
 }
 
-/* ---- Anything at any time ---- */
+/* ---- Random events ---- */
 
-/* A trainer whose feeders answer in any order, late, never, twice, and come and go. */
+/* A trainer whose feeders come and go, and answer in any order, late, never or twice. */
 struct world {
     struct feed_asks *asks;
     struct feed_ask open[FEED_ASKS];
@@ -216,7 +206,7 @@ static void some_feeder(struct world *world) {
     uint64_t feeder = random_below(FEEDERS);
     if (world->here[feeder]) {
         assert_int_equal(feed_asks_remove_feeder(world->asks, feeder), 0);
-        for (size_t a = world->count; a-- > 0;) { /* answers that are on their way still come, some of them */
+        for (size_t a = world->count; a-- > 0;) { /* some answers on their way still arrive */
             if (world->open[a].feeder == feeder) {
                 assert_int_equal(answer(world->asks, &world->open[a], 1, 0), FEED_UNASKED);
                 drop_open(world, a);
@@ -240,15 +230,14 @@ static unsigned use_some(struct world *world) {
 }
 
 static void check_credits(const struct world *world) {
-    /* beyond the queue's credit: repeated asks for the oldest batch */
+    /* repeated requests for the oldest batch may exceed the queue's credit */
     assert_true(feed_asks_bytes(world->asks) <= world->queue_bytes + (FEED_TRIES - 1) * world->most);
     for (uint64_t feeder = 0; feeder < FEEDERS; feeder++) {
         assert_true(feed_asks_feeder_bytes(world->asks, feeder) <= world->queue_bytes / 2);
     }
 }
 
-static void test_each_batch_once(void **state) {
-    (void)state;
+TEST(each_batch_once) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         static struct world world;
         random_state = seed << 20;
@@ -271,7 +260,7 @@ static void test_each_batch_once(void **state) {
             used += random_below(2) == 0 ? use_some(&world) : 0;
             check_credits(&world);
         }
-        assert_int_equal(used, BATCHES); /* nothing is stuck */
+        assert_int_equal(used, BATCHES); /* no batch is stuck */
         for (uint32_t b = 0; b < BATCHES; b++) {
             assert_int_equal(world.taken[b], 1);
         }
@@ -281,14 +270,4 @@ static void test_each_batch_once(void **state) {
         assert_int_equal(feed_asks_bytes(world.asks), 0);
         feed_asks_close(world.asks);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_least_loaded_first), cmocka_unit_test(test_the_queue_has_credit),
-        cmocka_unit_test(test_late_answers),       cmocka_unit_test(test_the_oldest_batch_is_not_stuck),
-        cmocka_unit_test(test_lost_feeders),       cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_each_batch_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
-/* workers/feed_cut: which of an app's first stages feeders run. */
-#include "workers/feed_cut.h"
+/* workers/process/feed_cut: how many of an app's first stages feeders run. */
+#include "tests/test.h"
+#include "workers/process/feed_cut.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-/* Three stages that feeders may run, and one with state: decode makes many bytes of few, blur takes long, crop makes
- * few bytes again. */
+/* Three stages that feeders may run, and a stage with state. Decode enlarges its items, blur takes long, crop
+ * reduces them. */
 static const struct aml_stage chain[] = {{.name = "decode", .bytes = 100000},
                                          {.name = "blur", .from = "decode", .bytes = 100000},
                                          {.name = "crop", .from = "blur", .bytes = 1000},
@@ -29,13 +23,12 @@ static void choose(struct feed_cut *cut, unsigned threads, unsigned feeders, uns
     feed_cut_choose(cut, &job);
 }
 
-static void test_stages_with_state_stay(void **state) {
-    (void)state;
+TEST(stages_with_state_stay) {
     struct feed_cut cut = {0};
     feed_cut_open(&cut, chain);
     assert_int_equal(cut.count, 4);
     assert_int_equal(cut.feedable, 3);
-    assert_int_equal(cut.wanted, 3); /* all that feeders may run, while nothing is known */
+    assert_int_equal(cut.wanted, 3); /* all that feeders may run, while no costs are known */
     struct feed_cut none = {0};
     feed_cut_open(&none, NULL);
     assert_int_equal(none.wanted, 0);
@@ -44,9 +37,8 @@ static void test_stages_with_state_stay(void **state) {
     assert_int_equal(kept.feedable, 0);
 }
 
-/* One stage: there is nothing to choose, whatever is measured. */
-static void test_one_stage_is_one_cut(void **state) {
-    (void)state;
+/* With one stage there is nothing to choose, whatever is measured. */
+TEST(one_stage_is_one_cut) {
     static const struct aml_stage one[] = {{.name = "shift", .bytes = 784}, {.name = NULL}};
     struct feed_cut cut = {0};
     feed_cut_open(&cut, one);
@@ -55,9 +47,9 @@ static void test_one_stage_is_one_cut(void **state) {
     assert_int_equal(cut.wanted, 1);
 }
 
-/* The last stage makes much of little: feeders leave it to the trainers, which would take longer to receive it. */
-static void test_what_is_cheap_and_large_stays(void **state) {
-    (void)state;
+/* The last stage is cheap and enlarges its items: feeders leave it to the trainers, for which receiving its output
+ * takes longer. */
+TEST(what_is_cheap_and_large_stays) {
     static const struct aml_stage wide[] = {{.name = "parse", .bytes = 100},
                                             {.name = "crop", .from = "parse", .bytes = 50},
                                             {.name = "widen", .from = "crop", .bytes = 1000000},
@@ -68,32 +60,30 @@ static void test_what_is_cheap_and_large_stays(void **state) {
     assert_int_equal(cut.wanted, 3); /* nothing is measured yet */
     measure(&cut, (const double[]){200, 200, 20});
     choose(&cut, 1, 0, 1);
-    assert_int_equal(cut.wanted, 3); /* nobody would make anything */
+    assert_int_equal(cut.wanted, 3); /* no feeder works */
     choose(&cut, 1, 4, 1);
-    assert_int_equal(cut.wanted, 2); /* 20 us here, 500 for the bytes */
+    assert_int_equal(cut.wanted, 2); /* the stage takes 20 us here; receiving its output takes 500 */
     choose(&cut, 1, 4, 1);
     assert_int_equal(cut.wanted, 2);
 }
 
-/* Few feeders for many nodes: these keep what they can do themselves meanwhile; with more feeders they don't. */
-static void test_the_slower_side_counts(void **state) {
-    (void)state;
+/* With few feeders for many nodes, trainers keep stages that they have time for; with more feeders they don't. */
+TEST(the_slower_side_counts) {
     static const struct aml_stage alike[] = {
         {.name = "one", .bytes = 100}, {.name = "two", .from = "one", .bytes = 100}, {.name = NULL}};
     struct feed_cut cut = {0};
     feed_cut_open(&cut, alike);
     measure(&cut, (const double[]){100, 80});
     choose(&cut, 2, 1, 1);
-    assert_int_equal(cut.wanted, 1); /* 40 us here, 50 there */
+    assert_int_equal(cut.wanted, 1); /* 40 us at trainers, 50 at feeders */
     choose(&cut, 2, 16, 1);
     assert_int_equal(cut.wanted, 2);
     choose(&cut, 2, 16, 16);
     assert_int_equal(cut.wanted, 1);
 }
 
-/* The cut with the least time would send more than all stages do. */
-static void test_no_cut_sends_more(void **state) {
-    (void)state;
+/* The fastest cut would send more bytes than the output of all stages. */
+TEST(no_cut_sends_more) {
     struct feed_cut cut = {0};
     feed_cut_open(&cut, chain);
     measure(&cut, (const double[]){500, 500, 1000, 10});
@@ -101,32 +91,19 @@ static void test_no_cut_sends_more(void **state) {
     assert_int_equal(cut.wanted, 3);
 }
 
-/* Costs follow the job; a cut that is hardly better is not worth a change. */
-static void test_costs_change(void **state) {
-    (void)state;
+/* The cut follows changing costs, but does not change for a small gain. */
+TEST(costs_change) {
     static const struct aml_stage alike[] = {
         {.name = "one", .bytes = 100}, {.name = "two", .from = "one", .bytes = 100}, {.name = NULL}};
     struct feed_cut cut = {0};
     feed_cut_open(&cut, alike);
     measure(&cut, (const double[]){100, 5});
     choose(&cut, 1, 1, 1);
-    assert_int_equal(cut.wanted, 2); /* 100 us in place of 105 */
+    assert_int_equal(cut.wanted, 2); /* 100 us instead of 105 */
     for (unsigned turn = 0; turn < 10 * FEED_CUT_SAMPLES_MAX / FEED_CUT_SAMPLES; turn++) {
         measure(&cut, (const double[]){100, 90});
         choose(&cut, 1, 1, 1);
     }
     assert_int_equal(cut.wanted, 1);
     assert_true(cut.stages[1].us > 85 && cut.stages[1].us < 90.001);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stages_with_state_stay),
-        cmocka_unit_test(test_one_stage_is_one_cut),
-        cmocka_unit_test(test_what_is_cheap_and_large_stays),
-        cmocka_unit_test(test_the_slower_side_counts),
-        cmocka_unit_test(test_no_cut_sends_more),
-        cmocka_unit_test(test_costs_change),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

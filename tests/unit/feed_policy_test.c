@@ -1,16 +1,10 @@
-/* agileml/control/feed_policy: who gets the next feeder under each policy, and how all of a cluster's threads are
- * shared out. */
-#include "agileml/control/feed_policy.h"
+/* bench/feeders/policy: which job gets the next feeder under each policy, and how a cluster's threads are divided. */
+#include "bench/feeders/policy.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 enum { JOBS = 6, SEEDS = 2000 };
 
@@ -25,39 +19,36 @@ static struct feed_job job_needing(double needs, double devices, double left) {
     return (struct feed_job){.full_rate = 1, .step = 1 / needs, .next = 8, .devices = devices, .left = left};
 }
 
-static void test_throughput(void **state) {
-    (void)state;
+TEST(throughput) {
     struct feed_job jobs[] = {job_needing(40, 1, 10), job_needing(16, 1, 100), job_needing(40, 4, 1000)};
-    assert_int_equal(feed_next(FEED_MAXTP, jobs, 3, 8), 2); /* four devices wait for a tenth of what 40 threads make */
+    /* 8 threads bring four devices 8 / 40 each, in all more than 8 / 16 */
+    assert_int_equal(feed_next(FEED_MAXTP, jobs, 3, 8), 2);
     jobs[2].devices = 2;
     assert_int_equal(feed_next(FEED_MAXTP, jobs, 3, 8), 1);
-    jobs[1].rate = 1; /* it has enough */
+    jobs[1].rate = 1; /* this job has enough */
     assert_int_equal(feed_next(FEED_MAXTP, jobs, 3, 8), 2);
 }
 
-static void test_remaining_time(void **state) {
-    (void)state;
+TEST(remaining_time) {
     struct feed_job jobs[] = {job_needing(8, 1, 100), job_needing(16, 1, 10), job_needing(40, 8, 30)};
     assert_int_equal(feed_next(FEED_SRTF, jobs, 3, 8), 1);
     jobs[1].left = 60;
     assert_int_equal(feed_next(FEED_SRTF, jobs, 3, 8), 0);
 }
 
-static void test_fairness(void **state) {
-    (void)state;
+TEST(fairness) {
     struct feed_job jobs[] = {job_needing(40, 1, 1), job_needing(16, 1, 1), job_needing(80, 1, 1)};
     double shares[3];
     assert_int_equal(feed_next(FEED_FAIR, jobs, 3, 8), 2);
     assert_true(feed_share(FEED_FAIR, jobs, 3, 68, shares) < 1);
-    for (unsigned j = 0; j < 3; j++) { /* half of what each needs, to within a feeder */
+    for (unsigned j = 0; j < 3; j++) { /* half of each job's need, within a feeder */
         assert_true(fabs(jobs[j].rate - 0.5) <= 8 * jobs[j].step);
         assert_true(fabs(jobs[j].rate - shares[j] * jobs[j].step) < 1e-9);
     }
 }
 
-/* A job without a feeder has no step yet: one feeder is taken to be enough, so that it gets one soon. */
-static void test_a_new_job(void **state) {
-    (void)state;
+/* A job without a feeder has no measured step: one feeder is assumed to be enough, so it gets one soon. */
+TEST(a_new_job) {
     struct feed_job jobs[] = {job_needing(16, 1, 10), job_needing(40, 1, 10)};
     jobs[1].step = 0;
     assert_int_equal(feed_next(FEED_MAXTP, jobs, 2, 8), 1);
@@ -68,10 +59,9 @@ static void test_a_new_job(void **state) {
     assert_int_equal(feed_next(FEED_MAXTP, jobs, 0, 8), SIZE_MAX);
 }
 
-/* Whatever the jobs: no thread is shared out twice, none is left while a job has room, no job gets a feeder more than
- * it needs. */
-static void test_shares(void **state) {
-    (void)state;
+/* For any jobs, no thread is given twice, and none is left while a job has room. No job gets a feeder more than it
+ * needs. */
+TEST(shares) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct feed_job jobs[JOBS];
         double shares[JOBS];
@@ -98,9 +88,8 @@ static void test_shares(void **state) {
     }
 }
 
-/* What the policies are for: of all three, each is the best by its own measure. */
-static void test_each_serves_its_aim(void **state) {
-    (void)state;
+/* Each of the three policies is the best by its own measure. */
+TEST(each_serves_its_aim) {
     double throughput[FEED_POLICIES] = {0};
     double least[FEED_POLICIES] = {0};
     double first[FEED_POLICIES] = {0};
@@ -128,13 +117,4 @@ static void test_each_serves_its_aim(void **state) {
                 throughput[FEED_MAXTP] > throughput[FEED_FAIR]);
     assert_true(first[FEED_SRTF] < 0.95 * first[FEED_MAXTP] && first[FEED_SRTF] < first[FEED_FAIR]);
     assert_true(least[FEED_FAIR] > 2 * least[FEED_MAXTP] && least[FEED_FAIR] > 2 * least[FEED_SRTF]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_throughput), cmocka_unit_test(test_remaining_time),
-        cmocka_unit_test(test_fairness),   cmocka_unit_test(test_a_new_job),
-        cmocka_unit_test(test_shares),     cmocka_unit_test(test_each_serves_its_aim),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

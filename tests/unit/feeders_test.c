@@ -1,17 +1,11 @@
-/* agileml/control/feeders on simulated jobs whose best number of feeders is known: it is found in few steps, kept under
- * jitter, and found again when feeders are lost. */
-#include "agileml/control/feeders.h"
+/* agileml/control/decide/feeders on simulated jobs whose best number of feeders is known. The number is found in few
+ * steps, kept under jitter, and found again after feeders are lost. */
+#include "agileml/control/decide/feeders.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { SEEDS = 2000, MOST = 24, THREADS = 8, TUNING = 1000, CALM = 1000, COMING = 3 };
 
@@ -19,23 +13,23 @@ enum { SEEDS = 2000, MOST = 24, THREADS = 8, TUNING = 1000, CALM = 1000, COMING 
 
 static uint64_t random_state;
 
-/* From 0 to 1. */
+/* A random number from 0 to 1. */
 static double random_part(void) {
     return (double)hash_mix(random_state++) / (double)UINT64_MAX;
 }
 
 /* A job whose rate is that of the slowest of trainers, link and feeders. Rates are items a second. */
 struct job {
-    double trainers; /* that never wait */
+    double trainers; /* rate of trainers that never wait */
     double link;
-    double thread;    /* of one feeder's thread */
-    double baseline;  /* without feeders */
-    unsigned scaling; /* threads of a feeder up to which it gets faster */
-    unsigned most;    /* feeders that there may be */
-    unsigned all;     /* threads of all feeders that there may be; 0: THREADS of each */
-    unsigned delay;   /* windows until a feeder comes that was asked for */
-    bool dead;        /* feeders don't come any more */
-    bool shares;      /* trainers make items while they wait, as in a job; in the paper they don't */
+    double thread;    /* rate of one thread of a feeder */
+    double baseline;  /* rate without feeders */
+    unsigned scaling; /* number of threads up to which a feeder gets faster */
+    unsigned most;    /* limit of feeders */
+    unsigned all;     /* limit of all feeders' threads; 0: only THREADS for each */
+    unsigned delay;   /* windows from the request for a feeder until it comes */
+    bool dead;        /* no more feeders come */
+    bool shares;      /* trainers make items while they wait, as in a real job, but not in the paper */
     struct feeders feeders;
     unsigned present, threads, coming, changed;
     unsigned actions, adds;
@@ -57,12 +51,12 @@ static double feeder_rate(const struct job *job, unsigned threads) {
     return job->thread * (threads < job->scaling ? threads : job->scaling);
 }
 
-/* What so many feeders bring where trainers take all. */
+/* The rate of `feeders` feeders, limited by the link, if trainers take all items. */
 static double feeders_rate(const struct job *job, unsigned feeders, unsigned threads) {
     return fmin(job->link, feeders * feeder_rate(job, threads));
 }
 
-/* Trainers need 1 / trainers for an item, and 1 / own more for one that they make, in the time that is left. */
+/* An item takes trainers 1 / trainers; an item that they make themselves takes 1 / own more, in the time left. */
 static double rate_with(const struct job *job, unsigned feeders, unsigned threads) {
     double fed = feeders_rate(job, feeders, threads);
     if (feeders == 0) {
@@ -140,7 +134,7 @@ static void job_run(struct job *job, unsigned windows) {
     }
 }
 
-/* Whether a job ended as it should: with nearly the best rate, and no feeder more than that needs. */
+/* Whether the job ended with nearly the best rate, and with no feeder more than this rate needs. */
 static bool is_best(const struct job *job, uint64_t seed) {
     double rate = rate_with(job, job->present, job->threads);
     double best = fmax(best_rate(job), job->baseline);
@@ -149,10 +143,10 @@ static bool is_best(const struct job *job, uint64_t seed) {
     while (enough < job->most && rate_with(job, enough, job->scaling) < best_rate(job) * (1 - 1e-9)) {
         enough++;
     }
-    /* Feeders or not is much the same: they have to win by FEEDERS_MARGIN when trainers hardly wait. */
+    /* Feeders hardly change the rate: they are kept only if they gain FEEDERS_MARGIN or trainers wait. */
     bool unsure = fabs(best_rate(job) / job->baseline - 1) < (1 + FEEDERS_MARGIN) / (1 - FEEDERS_STARVED) - 1 + 0.02;
     bool wasted = job->present > enough + 1;
-    /* A last feeder that would gain less than 0.9 of its own rate is not kept where the link is the limit. */
+    /* Where the link is the limit, a last feeder that would gain less than 0.9 of its own rate is not kept. */
     double last = job->link < job->trainers ? feeder : 0;
     if (wasted || (!unsure && rate < best * (1 - FEEDERS_STARVED - 0.02) - last)) {
         print_error(
@@ -164,7 +158,7 @@ static bool is_best(const struct job *job, uint64_t seed) {
     return true;
 }
 
-/* `most`: jobs that may end otherwise, as a feeder's gain may be less than the jitter. */
+/* At most `most` jobs may end otherwise, as a feeder's gain may be below the jitter. */
 static void find_the_best_number(bool shares, unsigned most) {
     unsigned wrong = 0;
     unsigned with = 0;
@@ -184,19 +178,16 @@ static void find_the_best_number(bool shares, unsigned most) {
     assert_true(with > SEEDS / 4 && without > SEEDS / 20);
 }
 
-static void test_finds_the_best_number(void **state) {
-    (void)state;
+TEST(finds_the_best_number) {
     find_the_best_number(false, 0);
 }
 
-static void test_finds_the_best_number_where_trainers_share(void **state) {
-    (void)state;
+TEST(finds_the_best_number_where_trainers_share) {
     find_the_best_number(true, SEEDS / 200);
 }
 
-/* Trainers that make 100 items a second themselves, and feeders that are as fast: each adds a hundred. */
-static void test_trainers_make_as_much_as_a_feeder(void **state) {
-    (void)state;
+/* Trainers make 100 items a second themselves, and each feeder adds 100 more. */
+TEST(trainers_make_as_much_as_a_feeder) {
     struct job job;
     job_draw(&job, 1);
     job.shares = true;
@@ -211,9 +202,8 @@ static void test_trainers_make_as_much_as_a_feeder(void **state) {
     assert_true(fabs(rate_with(&job, 1, 1) - 200) < 1 && fabs(rate_with(&job, 6, 1) - 700) < 1);
 }
 
-/* Feeders that make hardly anything are given back, however many there may be. */
-static void test_feeders_that_make_nothing(void **state) {
-    (void)state;
+/* Feeders that make almost nothing are given back, whatever the limit. */
+TEST(feeders_that_make_nothing) {
     struct job job;
     job_draw(&job, 1);
     job.shares = true;
@@ -226,23 +216,21 @@ static void test_feeders_that_make_nothing(void **state) {
     assert_int_equal(job.adds, 1);
 }
 
-static void test_few_steps(void **state) {
-    (void)state;
+TEST(few_steps) {
     struct job job;
     job_draw(&job, 1);
-    job.thread = 50; /* 8 threads: 400, so that 3 feeders are enough */
+    job.thread = 50; /* 400 with 8 threads, so that 3 feeders are enough */
     job.scaling = 8;
     job.link = 1e9;
     job.baseline = 100;
     job_run(&job, 200);
     assert_int_equal(job.present, 3);
     assert_int_equal(job.threads, 8);
-    assert_int_equal(job.actions, 1 + 3 + 2); /* the first, 2, 4 and 8 threads, two more */
+    assert_int_equal(job.actions, 1 + 3 + 2); /* the first feeder, 2, 4 and 8 threads, two more feeders */
 }
 
-/* After tuning nothing changes under jitter, whatever the job is like. */
-static void test_calm(void **state) {
-    (void)state;
+/* After tuning, jitter changes nothing in any job. */
+TEST(calm) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct job job;
         job_draw(&job, seed);
@@ -255,25 +243,24 @@ static void test_calm(void **state) {
     }
 }
 
-/* Where a try is repeated though nothing has changed, it ends as before, and tries get rarer. */
-static void test_tries_are_bounded(void **state) {
-    (void)state;
+/* A repeated try without a change ends as before, and tries get rarer. */
+TEST(tries_are_bounded) {
     struct job job;
     job_draw(&job, 1);
     job.scaling = 1;
     job.thread = 300;
-    job.link = 500; /* the trainers go on waiting, whatever feeders do */
+    job.link = 500; /* the trainers still wait, whatever the number of feeders */
     job.baseline = 100;
     job_run(&job, 100000);
     assert_in_range(job.present, 1, 2);
-    assert_in_range(job.actions, 4, 4 + 4 * (FEEDERS_RETRIES + 1)); /* 2 threads and back, a feeder and back */
+    /* each try: 2 threads and back, a feeder and back */
+    assert_in_range(job.actions, 4, 4 + 4 * (FEEDERS_RETRIES + 1));
     unsigned actions = job.actions;
     job_run(&job, 100000);
     assert_int_equal(job.actions, actions);
 }
 
-static void test_baseline_is_better(void **state) {
-    (void)state;
+TEST(baseline_is_better) {
     struct job job;
     job_draw(&job, 1);
     job.scaling = 4;
@@ -286,9 +273,8 @@ static void test_baseline_is_better(void **state) {
     assert_true(fabs(job.feeders.baseline - 600) < 30);
 }
 
-/* Trainers that never wait for input get no feeder at all. */
-static void test_nothing_to_gain(void **state) {
-    (void)state;
+/* Trainers that never wait for input get no feeder. */
+TEST(nothing_to_gain) {
     struct job job;
     job_draw(&job, 1);
     job.baseline = 950;
@@ -296,9 +282,8 @@ static void test_nothing_to_gain(void **state) {
     assert_int_equal(job.actions, 0);
 }
 
-/* All feeders are lost at once: as many come back, one at a time, and the job ends with the same. */
-static void test_all_are_lost(void **state) {
-    (void)state;
+/* All feeders are lost at once: as many come back one at a time, and the job's rate is the same at the end. */
+TEST(all_are_lost) {
     for (uint64_t seed = 1; seed <= SEEDS / 4; seed++) {
         struct job job;
         job_draw(&job, seed);
@@ -314,9 +299,8 @@ static void test_all_are_lost(void **state) {
     }
 }
 
-/* Feeders that don't come are asked for a bounded number of times, and again much later. */
-static void test_none_come(void **state) {
-    (void)state;
+/* Feeders that never come are requested a limited number of times, and again much later. */
+TEST(none_come) {
     struct job job;
     job_draw(&job, 1);
     job.thread = 100;
@@ -332,15 +316,14 @@ static void test_none_come(void **state) {
     job_run(&job, 4000);
     assert_in_range(job.adds, adds + 5, adds + 2 * FEEDERS_REQUESTS);
     assert_int_equal(job.feeders.state, FEEDERS_HOLD);
-    assert_int_equal(job.feeders.wanted, 0); /* the job makes do without */
+    assert_int_equal(job.feeders.wanted, 0); /* the job goes on without feeders */
     job.dead = false;
     job_run(&job, 20 * FEEDERS_AGAIN);
     assert_in_range(job.present, before - 1, before + 1);
 }
 
-/* Feeders that die as soon as they come. */
-static void test_none_stay(void **state) {
-    (void)state;
+/* Feeders die as soon as they come. */
+TEST(none_stay) {
     struct job job;
     job_draw(&job, 2);
     job.thread = 100;
@@ -354,9 +337,8 @@ static void test_none_stay(void **state) {
     assert_in_range(job.adds, 2, 60);
 }
 
-/* Trainers became slower: feeders that have nothing to do are given back; and faster: more come. */
-static void test_the_job_changes(void **state) {
-    (void)state;
+/* Slower trainers leave feeders idle: these are given back. Faster trainers get more feeders. */
+TEST(the_job_changes) {
     struct job job;
     job_draw(&job, 3);
     job.thread = 100;
@@ -371,14 +353,13 @@ static void test_the_job_changes(void **state) {
     job.trainers = 800;
     job_run(&job, TUNING);
     assert_in_range(job.present, 7, 9);
-    job.link = 20; /* now no feeder pays */
+    job.link = 20; /* now no feeder pays off */
     job_run(&job, TUNING);
     assert_int_equal(job.present, 0);
 }
 
-/* Threads are raised before another feeder is asked for, and tried lower before one is given back. */
-static void test_threads_before_feeders(void **state) {
-    (void)state;
+/* Threads are raised before another feeder is requested, and lowered before a feeder is given back. */
+TEST(threads_before_feeders) {
     struct job job;
     job_draw(&job, 3);
     job.thread = 50;
@@ -399,15 +380,14 @@ static void test_threads_before_feeders(void **state) {
     assert_int_equal(job.threads, 8);
     unsigned actions = job.actions;
     job.trainers = 600;
-    job_run(&job, 200); /* FEEDERS_WAIT, blocks of HOLD and of SHRINK */
+    job_run(&job, 200); /* long enough for FEEDERS_WAIT and the windows of HOLD and SHRINK */
     assert_int_equal(job.actions, actions + 2);
     assert_int_equal(job.present, 2);
     assert_int_equal(job.threads, 8);
 }
 
-/* Feeders that share processors never have more threads than these; with fewer processors than feeders one each. */
-static void test_feeders_share_processors(void **state) {
-    (void)state;
+/* Feeders that share processors have at most as many threads as there are processors, but at least one each. */
+TEST(feeders_share_processors) {
     struct job job;
     job_draw(&job, 1);
     job.thread = 20;
@@ -416,7 +396,7 @@ static void test_feeders_share_processors(void **state) {
     job.baseline = 10;
     job.all = 7;
     job_run(&job, TUNING);
-    assert_int_equal(job.present, 3); /* four would have a thread each */
+    assert_int_equal(job.present, 3); /* with four feeders, each would have only one thread */
     assert_int_equal(job.threads, 2);
     job_draw(&job, 1);
     job.thread = 20;
@@ -436,14 +416,13 @@ static void test_feeders_share_processors(void **state) {
             unsigned most = job.all > job.feeders.wanted ? job.all : job.feeders.wanted;
             assert_in_range(job.feeders.wanted * job.feeders.threads, 0, most);
         }
-        /* With jitter of 5 % the job may be taken for faster than it is. */
+        /* Jitter of 5 % may make the job look faster than it is. */
         assert_true(rate_with(&job, job.present, job.threads) > 0.93 * job.baseline);
     }
 }
 
-/* Feeders that seem idle and are needed all the same: one that was taken away comes back. */
-static void test_shrinking_may_fail(void **state) {
-    (void)state;
+/* Feeders seem idle but are needed: a feeder that was taken away comes back. */
+TEST(shrinking_may_fail) {
     struct feeders feeders = {.state = FEEDERS_HOLD, .wanted = 3, .threads = 4, .wait = FEEDERS_WAIT};
     char reason[FEEDERS_REASON];
     struct feeders_view view = {.feeders = 3,
@@ -460,7 +439,7 @@ static void test_shrinking_may_fail(void **state) {
     for (; windows < 100 && action.act == FEEDERS_NONE; windows++) {
         action = feeders_decide(&feeders, &view, reason);
     }
-    assert_int_equal(action.act, FEEDERS_SET_THREADS); /* as if there were one fewer */
+    assert_int_equal(action.act, FEEDERS_SET_THREADS); /* the threads for one feeder fewer */
     assert_int_equal(action.threads, 2);
     assert_int_equal(action.feeders, 3);
     assert_string_equal(reason, "feeders are busy for 40 % of their time: 2 threads instead of 4 are tried");
@@ -484,9 +463,8 @@ static void test_shrinking_may_fail(void **state) {
     assert_int_equal(feeders.wait, 2 * FEEDERS_WAIT);
 }
 
-/* With other trainers, feeders are tuned from those that are there, whatever the rate was before. */
-static void test_other_trainers(void **state) {
-    (void)state;
+/* After a change of trainers, feeders are tuned from their present number, without the earlier rate. */
+TEST(other_trainers) {
     struct feeders feeders = {.state = FEEDERS_HOLD, .wanted = 2, .threads = 1, .baseline = 1000, .seen = 2};
     struct feeders_view view = {.feeders = 2,
                                 .feeders_max = 4,
@@ -515,8 +493,7 @@ static void test_other_trainers(void **state) {
     assert_true(feeders.baseline == 100);
 }
 
-static void test_odd_numbers(void **state) {
-    (void)state;
+TEST(odd_numbers) {
     struct feeders feeders = {0};
     char reason[FEEDERS_REASON];
     struct feeders_view view = {.feeders_max = 4, .threads_max = 4, .rate = NAN, .starved = 0.5};
@@ -528,33 +505,9 @@ static void test_odd_numbers(void **state) {
     assert_int_equal(feeders_decide(&feeders, &view, reason).act, FEEDERS_NONE);
     assert_int_equal(feeders.run.count, 0);
     view = (struct feeders_view){.feeders = 3, .feeders_max = 4, .threads = 2, .threads_max = 4, .rate = 100};
-    for (unsigned w = 0; w < FEEDERS_PATIENCE; w++) { /* somebody has added three */
+    for (unsigned w = 0; w < FEEDERS_PATIENCE; w++) { /* three feeders were added by hand */
         assert_int_equal(feeders_decide(&feeders, &view, reason).act, FEEDERS_NONE);
     }
     assert_int_equal(feeders.wanted, 3);
     assert_int_equal(feeders.threads, 2);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds_the_best_number),
-        cmocka_unit_test(test_finds_the_best_number_where_trainers_share),
-        cmocka_unit_test(test_trainers_make_as_much_as_a_feeder),
-        cmocka_unit_test(test_feeders_that_make_nothing),
-        cmocka_unit_test(test_few_steps),
-        cmocka_unit_test(test_calm),
-        cmocka_unit_test(test_tries_are_bounded),
-        cmocka_unit_test(test_baseline_is_better),
-        cmocka_unit_test(test_nothing_to_gain),
-        cmocka_unit_test(test_all_are_lost),
-        cmocka_unit_test(test_none_come),
-        cmocka_unit_test(test_none_stay),
-        cmocka_unit_test(test_the_job_changes),
-        cmocka_unit_test(test_threads_before_feeders),
-        cmocka_unit_test(test_feeders_share_processors),
-        cmocka_unit_test(test_shrinking_may_fail),
-        cmocka_unit_test(test_other_trainers),
-        cmocka_unit_test(test_odd_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

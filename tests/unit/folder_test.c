@@ -1,48 +1,26 @@
-/* Tests of agileml/base/folder: which files a walk visits, in which order, and what ends it. */
+/* Tests of agileml/base/folder: the files that a walk visits, their order, and what ends the walk. */
 #include "agileml/base/folder.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+static const char root[] = ".";
 
-#include <cmocka.h>
-
-static char root[] = "/tmp/folder_test.XXXXXX";
-
-static void shell(const char *format) {
-    char command[1024];
-    snprintf(command, sizeof command, "cd %s && %s", root, format);
-    assert_int_equal(system(command), 0); /* NOLINT: our own text */
-}
-
-static int set_up(void **state) {
-    (void)state;
-    return mkdtemp(root) != NULL ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    shell("rm -r \"$PWD\"");
-    return 0;
+static void shell(const char *command) {
+    assert_int_equal(system(command), 0); /* NOLINT: the text is our own */
 }
 
 static bool is_text(const char *name) {
     return strstr(name, ".txt") != NULL;
 }
 
-/* Notes the path behind the root; ends the walk at a file "end.txt". */
+/* Notes the path below the root; the file "end.txt" ends the walk. */
 static int note(void *context, const char *path, struct error *error) {
     char *notes = context;
     strcat(strcat(notes, path + strlen(root)), " ");
     return strstr(path, "end.txt") != NULL ? error_set(error, AML_EFAIL, "the end") : 0;
 }
 
-static void test_files_in_the_order_of_names(void **state) {
-    (void)state;
+TEST(files_in_the_order_of_names) {
     char notes[512] = "";
     char path[64];
     struct error error = {0};
@@ -50,13 +28,12 @@ static void test_files_in_the_order_of_names(void **state) {
     assert_int_equal(folder_walk(root, is_text, note, notes, &error), 0);
     assert_string_equal(notes, "/B.txt /a.txt /b/10.txt /b/2.txt /c.txt ");
     notes[0] = '\0';
-    snprintf(path, sizeof path, "%s/b/x.csv", root); /* a file that is named is visited, whatever its name */
+    snprintf(path, sizeof path, "%s/b/x.csv", root); /* a path of a file is visited under any name */
     assert_int_equal(folder_walk(path, is_text, note, notes, &error), 0);
     assert_string_equal(notes, "/b/x.csv ");
 }
 
-static void test_a_failure_ends_the_walk(void **state) {
-    (void)state;
+TEST(a_failure_ends_the_walk) {
     char notes[512] = "";
     struct error error = {0};
     shell("rm -r * && mkdir b && touch a.txt b/end.txt b/f.txt c.txt");
@@ -65,8 +42,7 @@ static void test_a_failure_ends_the_walk(void **state) {
     assert_string_equal(notes, "/a.txt /b/end.txt ");
 }
 
-static void test_what_cannot_be_walked(void **state) {
-    (void)state;
+TEST(what_cannot_be_walked) {
     char notes[512] = "";
     struct error error = {0};
     assert_int_equal(folder_walk("/nonexistent/a", is_text, note, notes, &error), AML_EINPUT);
@@ -81,10 +57,5 @@ static void test_what_cannot_be_walked(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files_in_the_order_of_names),
-        cmocka_unit_test(test_a_failure_ends_the_walk),
-        cmocka_unit_test(test_what_cannot_be_walked),
-    };
-    return cmocka_run_group_tests_name("folder", tests, set_up, tear_down);
+    return tests_run(files_open, files_close);
 }

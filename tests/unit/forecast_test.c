@@ -1,13 +1,8 @@
-/* Tests of proteus/forecast.h: the time that is left by iterations, by seconds and by the objective's trend. */
+/* Tests of proteus/forecast.h: the remaining time by iterations, by seconds and by the objective's trend. */
 #include "proteus/forecast.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 static struct forecast begin(const char *terms) {
     struct forecast forecast;
@@ -25,8 +20,7 @@ static void assert_near(double value, double expected, double apart) {
     }
 }
 
-static void test_nothing_known(void **state) {
-    (void)state;
+TEST(nothing_known) {
     struct forecast forecast = begin("{}");
     struct forecast_left left = forecast_left(&forecast, 5);
     assert_true(isnan(left.share) && isnan(left.seconds));
@@ -35,8 +29,7 @@ static void test_nothing_known(void **state) {
     assert_true(isnan(left.share) && isnan(left.seconds));
 }
 
-static void test_iterations(void **state) {
-    (void)state;
+TEST(iterations) {
     struct forecast forecast = begin("{\"iterations\":10}");
     struct forecast_left left = forecast_left(&forecast, 1);
     assert_near(left.share, 0, 0);
@@ -48,13 +41,12 @@ static void test_iterations(void **state) {
     assert_near(left.share, 0.4, 1e-9);
     assert_near(left.seconds, 12, 1e-9);
     assert_true(left.estimated);
-    assert_near(forecast_left(&forecast, 9.5).seconds, 10.5, 1e-9); /* time goes on within an iteration */
+    assert_near(forecast_left(&forecast, 9.5).seconds, 10.5, 1e-9); /* time passes within an iteration */
     assert_near(forecast_left(&forecast, 1000).seconds, 0, 0);
 }
 
-/* A cluster that has become faster, or slower, is what counts. */
-static void test_pace_is_the_recent_one(void **state) {
-    (void)state;
+/* The pace follows recent iterations after a cluster has become faster or slower. */
+TEST(pace_is_the_recent_one) {
     struct forecast forecast = begin("{\"iterations\":200}");
     double seconds = 0;
     for (int i = 1; i <= 100; i++) {
@@ -64,9 +56,8 @@ static void test_pace_is_the_recent_one(void **state) {
     assert_near(forecast_left(&forecast, seconds).seconds, 100, 20);
 }
 
-/* A job that was resumed begins with a later iteration, which says nothing of the pace. */
-static void test_resumed(void **state) {
-    (void)state;
+/* A resumed job begins with a later iteration, which does not count for the pace. */
+TEST(resumed) {
     struct forecast forecast = begin("{\"iterations\":100}");
     forecast_take(&forecast, 91, 2, NAN, 1);
     assert_true(isnan(forecast_left(&forecast, 2).seconds));
@@ -75,8 +66,7 @@ static void test_resumed(void **state) {
     assert_near(forecast_left(&forecast, 4).seconds, 16, 1e-9);
 }
 
-static void test_seconds_are_exact(void **state) {
-    (void)state;
+TEST(seconds_are_exact) {
     struct forecast forecast = begin("{\"until_seconds\":90}");
     struct forecast_left left = forecast_left(&forecast, 30);
     assert_near(left.seconds, 60, 0);
@@ -87,8 +77,7 @@ static void test_seconds_are_exact(void **state) {
     assert_near(left.share, 1, 0);
 }
 
-static void test_the_first_criterion_counts(void **state) {
-    (void)state;
+TEST(the_first_criterion_counts) {
     struct forecast forecast = begin("{\"until_seconds\":90,\"iterations\":1000}");
     forecast_take(&forecast, 1, 1, NAN, 1);
     assert_false(forecast_left(&forecast, 1).estimated);
@@ -119,7 +108,7 @@ static void go_on(struct series *series, int evaluations, int every) {
     }
 }
 
-/* 0.1 * 0.9^n falls below 0.001 at n = 43.7: the 44th change and the two after it are calm. */
+/* 0.1 * 0.9^n is below 0.001 from n = 43.7 on: the 44th change and the two after it are small enough. */
 static void check_trend(int every) {
     struct series series = {begin("{\"tolerance\":0.001,\"tolerance_iterations\":3}"), 1000, 0.1, 0};
     go_on(&series, 3, every);
@@ -131,19 +120,17 @@ static void check_trend(int every) {
     assert_near(left.seconds, expected, expected / 10);
     assert_true(left.estimated);
     assert_near(left.share, seconds / (seconds + expected), 0.05);
-    go_on(&series, 22, every); /* two calm changes, one is missing */
+    go_on(&series, 22, every); /* two small changes; a third is missing */
     assert_near(forecast_left(&series.forecast, series.iteration * 0.5).seconds, every * 0.5, every);
 }
 
-static void test_tolerance(void **state) {
-    (void)state;
+TEST(tolerance) {
     check_trend(1);
     check_trend(4);
 }
 
 /* An objective that does not settle gives no forecast. */
-static void test_no_trend(void **state) {
-    (void)state;
+TEST(no_trend) {
     struct forecast forecast = begin("{\"tolerance\":0.001,\"tolerance_iterations\":3}");
     for (int i = 1; i <= 50; i++) {
         forecast_take(&forecast, i, i, i % 2 == 0 ? 1 : 2, 1);
@@ -151,9 +138,8 @@ static void test_no_trend(void **state) {
     assert_true(isnan(forecast_left(&forecast, 50).seconds));
 }
 
-/* An observer that comes late takes larger steps. */
-static void test_tolerance_seen_by_steps(void **state) {
-    (void)state;
+/* A late observer sees the objective in larger steps. */
+TEST(tolerance_seen_by_steps) {
     struct series series = {begin("{\"tolerance\":0.001,\"tolerance_iterations\":3}"), 1000, 0.1, 0};
     struct forecast late = begin("{\"tolerance\":0.001,\"tolerance_iterations\":3}");
     for (int s = 0; s < 12; s++) {
@@ -161,19 +147,4 @@ static void test_tolerance_seen_by_steps(void **state) {
         forecast_take(&late, series.iteration, series.iteration * 0.5, series.objective, 2);
     }
     assert_near(forecast_left(&late, series.iteration * 0.5).seconds, (48 - 24) * 0.5, 2.5);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_known),
-        cmocka_unit_test(test_iterations),
-        cmocka_unit_test(test_pace_is_the_recent_one),
-        cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_seconds_are_exact),
-        cmocka_unit_test(test_the_first_criterion_counts),
-        cmocka_unit_test(test_tolerance),
-        cmocka_unit_test(test_no_trend),
-        cmocka_unit_test(test_tolerance_seen_by_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

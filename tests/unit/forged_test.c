@@ -1,28 +1,22 @@
-/* Messages of every type from those who may not send them: a stranger to the job, and a node of the job without the
- * right. Whatever stands in them, they change nothing and nobody is failed for them. */
+/* Messages of every type from senders without the right to send them: a stranger, and a member of the job. Whatever
+ * they contain, they change nothing, and no node is removed for them. */
 #include "tests/actors.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { VARIANTS = 300 };
 
 static const actor_id STRANGER = UINT64_C(0x770000);
 
-/* An operator or a node that registers. Which of them a stranger is, connections tell. */
+/* A stranger is an operator or a node that registers; its connection shows which. */
 static bool stranger_may(enum actors_kind to, const struct message *message) {
     return to == ACTORS_CONTROLLER && (message->type == MESSAGE_REGISTER || message->type == MESSAGE_EVICT ||
                                        (message_roles(message) & (ROLE_OPERATOR | ROLE_OBSERVER)) != 0);
 }
 
-/* Node 2, which has no work and no servers. */
+/* The member is node 2, which has no work and no servers. */
 static bool member_may(enum actors_kind to, const struct message *message) {
     switch ((unsigned)message->type) {
-    case MESSAGE_EVICT: /* itself */
+    case MESSAGE_EVICT: /* evicts itself */
         return to == ACTORS_CONTROLLER && message->frames[0]->size == 0;
     case MESSAGE_REGISTER:
     case MESSAGE_INPUT:
@@ -48,7 +42,7 @@ static bool member_may(enum actors_kind to, const struct message *message) {
     }
 }
 
-/* The server of node 1: it serves partition 1, which the server of node 0 follows, and partition 3. */
+/* Messages that node 1's server may send. It serves partition 1, which node 0's server follows, and partition 3. */
 static bool server_may(enum actors_kind to, const struct message *message) {
     switch ((unsigned)message->type) {
     case MESSAGE_PUSH:
@@ -62,7 +56,7 @@ static bool server_may(enum actors_kind to, const struct message *message) {
     case MESSAGE_SUBSCRIBE:
     case MESSAGE_PULL:
     case MESSAGE_SCAN:
-        return to == ACTORS_SERVER; /* of its node */
+        return to == ACTORS_SERVER; /* to its own node's worker only */
     case MESSAGE_FLUSH:
         return to == ACTORS_SERVER && actor_node(message->flush.origin) == actors_node(1);
     default:
@@ -70,7 +64,7 @@ static bool server_may(enum actors_kind to, const struct message *message) {
     }
 }
 
-/* A server keeps what members send of an epoch whose plan is still to come. */
+/* A server keeps members' messages of an epoch whose plan has not arrived. */
 static bool is_early(enum actors_kind to, const struct message *message) {
     return to == ACTORS_SERVER && message->epoch > ACTORS_EPOCH &&
            (message->type == MESSAGE_FLUSH || message->type == MESSAGE_PUSH || message->type == MESSAGE_FOLLOW ||
@@ -84,7 +78,7 @@ static bool may(enum actors_kind to, actor_id from, const struct message *messag
                                     : server_may(to, message);
 }
 
-/* Numbers that lead further: an actor of the job, and the clock that comes next. */
+/* Sets values that pass more checks: an actor of the job, and the next clock. */
 static void aim(struct message *message, uint64_t random) {
     const actor_id actors[] = {actors_node(0), actors_node(1), actors_server(0), actors_server(1)};
     actor_id actor = actors[random % 4];
@@ -146,28 +140,25 @@ static void test_forged_messages(enum actors_kind to, actor_id from) {
     actors_close(&actors);
 }
 
-static void test_strangers(void **state) {
-    (void)state;
+TEST(strangers) {
     for (enum actors_kind to = 0; to < ACTORS_KINDS; to++) {
         test_forged_messages(to, STRANGER);
     }
 }
 
-static void test_members_without_the_right(void **state) {
-    (void)state;
+TEST(members_without_the_right) {
     for (enum actors_kind to = 0; to < ACTORS_KINDS; to++) {
         test_forged_messages(to, actors_node(2));
         test_forged_messages(to, actors_server(1));
     }
 }
 
-/* The digests tell what has changed: the same messages from those who may send them change them. */
-static void test_the_digest_tells_changes(void **state) {
-    (void)state;
+/* The digests detect changes: the same messages from senders with the right change them. */
+TEST(the_digest_tells_changes) {
     static const struct {
         enum actors_kind to;
         struct message message;
-        bool controller; /* from the controller, else from node 1 or its server */
+        bool controller; /* sent by the controller, else by node 1 or its server */
     } cases[] = {
         {ACTORS_CONTROLLER, {.type = MESSAGE_HEARTBEAT, .heartbeat = {.state = NODE_STARTED, .clock = 9}}, false},
         {ACTORS_CONTROLLER, {.type = MESSAGE_LEAVE}, false},
@@ -191,13 +182,4 @@ static void test_the_digest_tells_changes(void **state) {
         assert_int_not_equal(actors_digest(&actors), before);
         actors_close(&actors);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_members_without_the_right),
-        cmocka_unit_test(test_the_digest_tells_changes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
-/* Tests of web/history.h: what of a long report stays, in which order, and that it is read back. */
+/* Tests of web/history.h: which lines of a long report are kept and in which order, and how they are read back. */
+#include "tests/test.h"
 #include "web/history.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static void add(struct history *history, uint64_t number, const char *type, size_t padding) {
     char *text = malloc(padding + 256);
@@ -42,7 +37,7 @@ static struct history *read_back(const char *text, int code) {
     return history;
 }
 
-/* Calls `take` for each line of the text but the first. */
+/* Counts the lines of a type; `last` gets the last one's number. Checks the order of all lines after the first. */
 static size_t each_line(const char *text, const char *type, uint64_t *last) {
     size_t count = 0;
     uint64_t before = 0;
@@ -50,7 +45,7 @@ static size_t each_line(const char *text, const char *type, uint64_t *last) {
         json_t *object = json_loadb(line, (size_t)(strchr(line, '\n') - line), 0, NULL);
         uint64_t number = (uint64_t)json_integer_value(json_object_get(object, "number"));
         assert_non_null(object);
-        assert_true(before == 0 || number > before); /* in their order */
+        assert_true(before == 0 || number > before); /* in order */
         before = number;
         if (strcmp(json_string_value(json_object_get(object, "type")), type) == 0) {
             count++;
@@ -61,15 +56,14 @@ static size_t each_line(const char *text, const char *type, uint64_t *last) {
     return count;
 }
 
-static void test_a_short_report_stays_whole(void **state) {
-    (void)state;
+TEST(a_short_report_stays_whole) {
     static const char *const types[] = {"event", "iteration", "clock", "usage", "nodes",
                                         "money", "decision",  "note",  "new"};
     struct history *history = history_new();
     for (uint64_t n = 0; n < 900; n++) {
         add(history, n, types[n % 9], 20);
     }
-    add(history, 5, "event", 0); /* known */
+    add(history, 5, "event", 0); /* a number that is known already */
     assert_int_equal(history_next(history), 900);
     char *text = text_of(history);
     uint64_t last = 0;
@@ -82,8 +76,7 @@ static void test_a_short_report_stays_whole(void **state) {
     history_free(history);
 }
 
-static void test_a_long_report_is_thinned(void **state) {
-    (void)state;
+TEST(a_long_report_is_thinned) {
     enum { LINES = 100000 };
     struct history *history = history_new();
     uint64_t last = 0;
@@ -98,10 +91,10 @@ static void test_a_long_report_is_thinned(void **state) {
     char *text = text_of(history);
     size_t points = each_line(text, "iteration", &last);
     assert_true(points > HISTORY_CURVE_BYTES / 1000 && points * 200 < HISTORY_CURVE_BYTES);
-    assert_int_equal(last, LINES - 1);              /* the newest is there */
-    assert_non_null(strstr(text, "\"number\":0,")); /* and the first */
+    assert_int_equal(last, LINES - 1);              /* the newest is kept */
+    assert_non_null(strstr(text, "\"number\":0,")); /* the first is kept too */
     size_t events = each_line(text, "event", &last);
-    assert_int_equal(events, LINES / 10); /* they fit */
+    assert_int_equal(events, LINES / 10); /* all fit */
     assert_non_null(strstr(text, "\"whole\":true"));
     free(text);
     for (uint64_t n = LINES; n < 2 * LINES; n++) {
@@ -116,7 +109,7 @@ static void test_a_long_report_is_thinned(void **state) {
     history_free(history);
 }
 
-/* A line of 40 kB about one node. */
+/* Adds a line of 40 kB about one node. */
 static void add_node(struct history *history, uint64_t number, unsigned node, const char *state) {
     enum { PADDING = 40000 };
     char *text = malloc(PADDING + 256);
@@ -133,7 +126,7 @@ static void add_node(struct history *history, uint64_t number, unsigned node, co
     free(text);
 }
 
-/* Who takes part, by the lines that are left. */
+/* The nodes that take part, by the lines that are left. */
 static json_t *nodes_of(const char *text) {
     json_t *nodes = json_object();
     for (const char *line = strchr(text, '\n') + 1; *line != '\0'; line = strchr(line, '\n') + 1) {
@@ -152,23 +145,22 @@ static json_t *nodes_of(const char *text) {
     return nodes;
 }
 
-/* Lines about nodes are about those that changed: what the oldest said is not lost with them. */
-static void test_who_takes_part_is_known_for_ever(void **state) {
-    (void)state;
+/* Each line lists only the nodes that changed. The state of other nodes in dropped lines is kept. */
+TEST(who_takes_part_is_known_for_ever) {
     struct history *history = history_new();
     uint64_t number = 0;
     for (unsigned node = 0; node < 20; node++) {
         add_node(history, number++, node, "started");
     }
     add_node(history, number++, 7, "lost");
-    for (unsigned n = 0; n < 500; n++) { /* 20 MB */
+    for (unsigned n = 0; n < 500; n++) { /* 20 MB of lines */
         add_node(history, number++, 18 + n % 2, n % 4 < 2 ? "loading" : "started");
     }
     add_node(history, number++, 8, "left");
     char *text = text_of(history);
     uint64_t last = 0;
     assert_true(strlen(text) < HISTORY_LIST_BYTES + 1000);
-    assert_true(each_line(text, "nodes", &last) > 50); /* most of what there is room for */
+    assert_true(each_line(text, "nodes", &last) > 50); /* close to the limit of bytes */
     assert_int_equal(last, number - 1);
     assert_non_null(strstr(text, "\"whole\":false"));
     assert_non_null(strstr(text, "\"all\":true"));
@@ -189,12 +181,11 @@ static void test_who_takes_part_is_known_for_ever(void **state) {
     history_free(again);
 }
 
-/* A line's type is its own key, not a text in it. */
-static void test_a_text_is_no_type(void **state) {
-    (void)state;
+/* A line's type is its own key, even if a text contains the same words. */
+TEST(a_text_is_no_type) {
     struct history *history = history_new();
     static const char text[] = "{\"reason\":\"\\\"type\\\":\\\"iteration\\\"\",\"type\":\"event\"}";
-    for (uint64_t n = 0; n < 20000; n++) { /* would be thinned if they were iterations */
+    for (uint64_t n = 0; n < 20000; n++) { /* would be thinned if they counted as iterations */
         struct report_line *line = report_line_new(n, text, strlen(text));
         history_add(history, line);
         report_line_drop(line);
@@ -209,8 +200,7 @@ static void test_a_text_is_no_type(void **state) {
     history_free(history);
 }
 
-static void test_a_gap_is_told(void **state) {
-    (void)state;
+TEST(a_gap_is_told) {
     struct history *history = history_new();
     add(history, 0, "event", 0);
     add(history, 7, "event", 0);
@@ -220,8 +210,7 @@ static void test_a_gap_is_told(void **state) {
     history_free(history);
 }
 
-static void test_it_is_read_back(void **state) {
-    (void)state;
+TEST(it_is_read_back) {
     struct history *history = history_new();
     for (uint64_t n = 0; n < 30000; n++) {
         add(history, n, n % 100 == 0 ? "nodes" : "usage", 300);
@@ -231,7 +220,7 @@ static void test_it_is_read_back(void **state) {
     char *same = text_of(again);
     assert_string_equal(text, same);
     assert_string_equal(history_run(history), history_run(again));
-    for (uint64_t n = 30000; n < 60000; n++) { /* it goes on within its bounds */
+    for (uint64_t n = 30000; n < 60000; n++) { /* the history grows on within its limits */
         add(again, n, "usage", 300);
     }
     free(same);
@@ -246,8 +235,7 @@ static void test_it_is_read_back(void **state) {
     history_free(history);
 }
 
-static void test_what_is_no_history(void **state) {
-    (void)state;
+TEST(what_is_no_history) {
     static const char *const wrong[] = {
         "\n",
         "{}\n",
@@ -263,17 +251,4 @@ static void test_what_is_no_history(void **state) {
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
         history_free(read_back(wrong[w], AML_EINPUT));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_short_report_stays_whole),
-        cmocka_unit_test(test_who_takes_part_is_known_for_ever),
-        cmocka_unit_test(test_a_long_report_is_thinned),
-        cmocka_unit_test(test_a_text_is_no_type),
-        cmocka_unit_test(test_a_gap_is_told),
-        cmocka_unit_test(test_it_is_read_back),
-        cmocka_unit_test(test_what_is_no_history),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

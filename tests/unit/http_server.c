@@ -1,20 +1,13 @@
 /* See http_server.h. */
 #include "tests/unit/http_server.h"
+#include "tests/test.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct connection {
     struct http_server *server;
@@ -29,7 +22,7 @@ struct http_server {
     int listener;
     char url[64];
     pthread_t thread;
-    pthread_mutex_t lock; /* of the handler, and of what follows */
+    pthread_mutex_t lock; /* protects the handler and all fields below */
     struct connection connections[HTTP_SERVER_CONNECTIONS_MAX];
     unsigned count;
 };
@@ -46,7 +39,7 @@ static bool send_all(int socket, const char *data, size_t size) {
     return true;
 }
 
-/* Reads one request; false: the connection ended. */
+/* Reads a request; false: the connection ended. */
 static bool request_read(int socket, struct http_server_request *request) {
     char *head = request->head;
     size_t size = 0;
@@ -78,7 +71,7 @@ static bool request_read(int socket, struct http_server_request *request) {
     return true;
 }
 
-/* False: the connection is to end. */
+/* Sends a reply; false: the connection is to be closed. */
 static bool reply_send(int socket, const struct http_server_reply *reply) {
     if (reply->silent) {
         return true;

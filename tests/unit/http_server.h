@@ -1,5 +1,5 @@
-/* A small HTTP server for tests, on a port of 127.0.0.1 that the kernel chooses, a thread for each connection. It
- * answers as the test says, also in ways that no proper server does. */
+/* A small HTTP server for tests, with a thread for each connection, on a port of 127.0.0.1 that the kernel chooses.
+ * It answers as the test says, also in ways that no real server does. */
 #ifndef TESTS_HTTP_SERVER_H
 #define TESTS_HTTP_SERVER_H
 
@@ -13,21 +13,21 @@ struct http_server_request {
     char head[HTTP_SERVER_TEXT]; /* the request's header lines */
     char body[HTTP_SERVER_TEXT];
     size_t body_size;
-    unsigned connection; /* 0 for the first that was made */
+    unsigned connection; /* number of the connection, from 0 */
 };
 
 struct http_server_reply {
-    int status;                  /* 200 to begin with */
-    char head[1024];             /* more header lines, each with its \r\n */
-    const char *body;            /* lives until the server is closed; "" to begin with */
-    char text[HTTP_SERVER_TEXT]; /* ... or written here, with body pointing to it */
-    size_t size;                 /* of body; 0: strlen */
-    size_t cut;                  /* the connection ends after so many bytes of the body; 0: it doesn't */
-    const char *raw;             /* instead of all that: these bytes, then the connection ends; NULL: not so */
-    bool silent;                 /* no answer at all; the connection stays until the server is closed */
+    int status;                  /* initially 200 */
+    char head[1024];             /* further header lines, each with its \r\n */
+    const char *body;            /* must live until the server is closed; initially "" */
+    char text[HTTP_SERVER_TEXT]; /* buffer for a body; `body` must point here */
+    size_t size;                 /* size of the body; 0: strlen */
+    size_t cut;                  /* bytes of the body after which the connection is closed; 0: not closed */
+    const char *raw;             /* sent in place of all other fields, then the connection is closed; NULL: unused */
+    bool silent;                 /* no answer; the connection stays open until the server is closed */
 };
 
-/* Called by the connections' threads, one at a time. */
+/* Called in the connections' threads, by one thread at a time. */
 typedef void http_server_answer(void *context, const struct http_server_request *request,
                                 struct http_server_reply *reply);
 
@@ -38,7 +38,7 @@ void http_server_close(struct http_server *server);
 /* "http://127.0.0.1:PORT" */
 const char *http_server_url(const struct http_server *server);
 unsigned http_server_connections(struct http_server *server);
-/* The value of a header of the request; "" when there is none. */
+/* The value of the request's header; "" if there is none. */
 const char *http_server_header(const struct http_server_request *request, const char *name, char value[1024]);
 
 #endif

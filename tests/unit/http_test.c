@@ -1,5 +1,7 @@
-/* Tests of agileml/net/http.h against a server of their own. A wait that never ends is ended by alarm(). */
+/* Tests of agileml/net/http.h against its own server. alarm() ends a wait that never ends. */
 #include "agileml/net/http.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include "tests/unit/http_server.h"
 
@@ -9,14 +11,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { WATCHDOG_S = 60, BIG = 1 << 20, MANY = 40 };
 
@@ -25,7 +20,7 @@ struct fixture {
     struct http_server *server;
     char url[256];
     char *big;
-    unsigned silent;                 /* requests that the server has left without an answer */
+    unsigned silent;                 /* number of requests left without an answer */
     struct http_server_request seen; /* the last request */
     /* The last answer. */
     unsigned answers;
@@ -33,7 +28,7 @@ struct fixture {
     int64_t date;
     char body[HTTP_SERVER_TEXT], error[HTTP_ERROR_TEXT], header[64];
     size_t body_size;
-    struct http_call *victim; /* cancelled by the next `done` */
+    struct http_call *victim; /* call that the next `done` cancels */
 };
 
 static void serve(void *context, const struct http_server_request *request, struct http_server_reply *reply) {
@@ -116,7 +111,7 @@ static void get(struct fixture *fixture, const char *path, struct http_request r
     assert_int_equal(fixture->answers, before + 1);
 }
 
-/* Runs until `count` answers have come, as a loop does: by the descriptor and the time. */
+/* Runs until `count` answers have come, as an event loop does, by descriptor and time. */
 static void run_until(struct fixture *fixture, unsigned count) {
     while (fixture->answers < count) {
         struct pollfd readable = {.fd = http_fd(fixture->http), .events = POLLIN};
@@ -128,7 +123,7 @@ static void run_until(struct fixture *fixture, unsigned count) {
 
 /* ---- Answers ---- */
 
-static void test_get(void **state) {
+TEST_WITH(get, set_up, tear_down) {
     struct fixture *fixture = *state;
     get(fixture, "/hello?a=b", (struct http_request){.headers = {"X-One: 1", "X-Two: 2"}});
     assert_int_equal(fixture->status, 200);
@@ -144,14 +139,14 @@ static void test_get(void **state) {
     assert_string_equal(fixture->body, "there is none");
 }
 
-static void test_bodies_are_sent(void **state) {
+TEST_WITH(bodies_are_sent, set_up, tear_down) {
     struct fixture *fixture = *state;
     char value[1024];
     char text[] = "Action=Describe";
     struct http_request request = {.method = "POST", .body = text, .body_size = strlen(text)};
     request.headers[0] = "Content-Type: application/x-www-form-urlencoded; charset=utf-8";
     struct http_call *call = start(fixture, "/", request);
-    memset(text, 'x', strlen(text)); /* it was copied */
+    memset(text, 'x', strlen(text)); /* the call has its own copy */
     http_run(fixture->http, call);
     assert_string_equal(fixture->body, "POST / Action=Describe");
     assert_string_equal(http_server_header(&fixture->seen, "Content-Type", value),
@@ -160,14 +155,14 @@ static void test_bodies_are_sent(void **state) {
     assert_string_equal(fixture->body, "PUT /token ");
     assert_string_equal(http_server_header(&fixture->seen, "Content-Length", value), "0");
     assert_string_equal(http_server_header(&fixture->seen, "Content-Type", value), "");
-    /* Larger than what libcurl asks leave for, by "Expect", when it isn't told not to. */
+    /* A large body, for which libcurl would send "Expect" by default. */
     get(fixture, "/large", (struct http_request){.method = "POST", .body = fixture->big, .body_size = BIG});
     assert_int_equal(fixture->status, 200);
     assert_int_equal(fixture->seen.body_size, BIG);
     assert_string_equal(http_server_header(&fixture->seen, "Expect", value), "");
 }
 
-static void test_the_limit_of_a_body(void **state) {
+TEST_WITH(the_limit_of_a_body, set_up, tear_down) {
     struct fixture *fixture = *state;
     get(fixture, "/big", (struct http_request){.answer_max = BIG});
     assert_int_equal(fixture->status, 200);
@@ -177,16 +172,16 @@ static void test_the_limit_of_a_body(void **state) {
     assert_string_equal(fixture->error, "the answer is too large");
 }
 
-static void test_no_redirects(void **state) {
+TEST_WITH(no_redirects, set_up, tear_down) {
     struct fixture *fixture = *state;
     get(fixture, "/elsewhere", (struct http_request){0});
     assert_int_equal(fixture->status, 302);
     assert_string_equal(fixture->seen.path, "/elsewhere");
 }
 
-/* ---- What is no answer ---- */
+/* ---- Failures ---- */
 
-static void test_broken_answers(void **state) {
+TEST_WITH(broken_answers, set_up, tear_down) {
     static const char *const paths[] = {"/cut", "/garbage", "/nothing"};
     struct fixture *fixture = *state;
     for (unsigned i = 0; i < sizeof paths / sizeof paths[0]; i++) {
@@ -198,14 +193,14 @@ static void test_broken_answers(void **state) {
     assert_int_equal(fixture->status, 200);
 }
 
-static void test_a_silent_server(void **state) {
+TEST_WITH(a_silent_server, set_up, tear_down) {
     struct fixture *fixture = *state;
     get(fixture, "/silent", (struct http_request){.timeout_ms = 50});
     assert_int_equal(fixture->status, 0);
     assert_non_null(strstr(fixture->error, "timed out"));
 }
 
-static void test_wrong_addresses(void **state) {
+TEST_WITH(wrong_addresses, set_up, tear_down) {
     static const char *const urls[] = {
         "http://127.0.0.1:1/",        "file:///etc/passwd",   "ftp://127.0.0.1/",      "", "http://",
         "http://127.0.0.1:99999999/", "https://127.0.0.1:1/", "gopher://127.0.0.1:70/"};
@@ -223,8 +218,8 @@ static void test_wrong_addresses(void **state) {
     }
 }
 
-/* The server does not speak TLS, so no handshake can succeed: what is plain text is never taken for an answer. */
-static void test_tls_is_not_left_out(void **state) {
+/* The server does not speak TLS, so no handshake succeeds: a plain-text reply is never accepted. */
+TEST_WITH(tls_is_not_left_out, set_up, tear_down) {
     struct fixture *fixture = *state;
     char url[256];
     snprintf(url, sizeof url, "https%s/", http_server_url(fixture->server) + strlen("http"));
@@ -233,7 +228,7 @@ static void test_tls_is_not_left_out(void **state) {
     assert_int_equal(fixture->status, 0);
 }
 
-/* A key and a certificate of its own for 127.0.0.1, both as PEM. */
+/* Makes a key and its self-signed certificate for 127.0.0.1, both as PEM. */
 static void make_certificate(char key_text[4096], char certificate_text[4096]) {
     EVP_PKEY *key = NULL;
     EVP_PKEY_CTX *maker = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, NULL);
@@ -275,7 +270,7 @@ static enum MHD_Result serve_securely(void *context, struct MHD_Connection *conn
     return result;
 }
 
-/* Asks https://HOST:PORT/ on an http of its own, which reads the environment. */
+/* Requests https://HOST:PORT/ by a new http handle, which reads the environment. */
 static void get_securely(struct fixture *fixture, const char *host, unsigned port) {
     char url[128];
     struct error error = {0};
@@ -287,17 +282,15 @@ static void get_securely(struct fixture *fixture, const char *host, unsigned por
     http_close(http);
 }
 
-/* A certificate counts when the environment's authorities say so, and for its own address only. */
-static void test_certificates_are_verified(void **state) {
+/* A certificate is accepted only if the environment's authorities confirm it, and only for its own address. */
+TEST_WITH(certificates_are_verified, set_up, tear_down) {
     static const char *const names[] = {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"};
     struct fixture *fixture = *state;
     char key[4096];
     char certificate[4096];
-    char path[] = "/tmp/http-test-XXXXXX";
     make_certificate(key, certificate);
-    int file = mkstemp(path);
-    assert_true(file >= 0 && write(file, certificate, strlen(certificate)) == (ssize_t)strlen(certificate));
-    close(file);
+    assert_int_equal(files_open(state), 0);
+    write_text("certificate", certificate);
     struct MHD_Daemon *server =
         MHD_start_daemon(MHD_USE_TLS | MHD_USE_INTERNAL_POLLING_THREAD, 0, NULL, NULL, serve_securely, NULL,
                          MHD_OPTION_HTTPS_MEM_KEY, key, MHD_OPTION_HTTPS_MEM_CERT, certificate, MHD_OPTION_END);
@@ -310,7 +303,7 @@ static void test_certificates_are_verified(void **state) {
     assert_int_equal(fixture->status, 0);
     assert_non_null(strstr(fixture->error, "certificate"));
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
-        setenv(names[i], path, 1);
+        setenv(names[i], in_folder("certificate"), 1);
         get_securely(fixture, "127.0.0.1", port);
         assert_int_equal(fixture->status, 200);
         assert_string_equal(fixture->body, "secure");
@@ -319,12 +312,12 @@ static void test_certificates_are_verified(void **state) {
         unsetenv(names[i]);
     }
     MHD_stop_daemon(server);
-    unlink(path);
+    assert_int_equal(files_close(state), 0);
 }
 
-/* ---- Many at once ---- */
+/* ---- Concurrent calls ---- */
 
-static void test_connections_are_used_again(void **state) {
+TEST_WITH(connections_are_used_again, set_up, tear_down) {
     struct fixture *fixture = *state;
     for (int i = 0; i < 10; i++) {
         get(fixture, i % 2 == 0 ? "/hello" : "/none", (struct http_request){0});
@@ -332,7 +325,7 @@ static void test_connections_are_used_again(void **state) {
     assert_int_equal(http_server_connections(fixture->server), 1);
 }
 
-static void test_more_than_may_be_under_way(void **state) {
+TEST_WITH(more_than_may_be_under_way, set_up, tear_down) {
     struct fixture *fixture = *state;
     for (unsigned i = 0; i < MANY; i++) {
         (void)start(fixture, "/hello", (struct http_request){0});
@@ -342,8 +335,8 @@ static void test_more_than_may_be_under_way(void **state) {
     assert_true(http_server_connections(fixture->server) <= HTTP_CONCURRENT_MAX);
 }
 
-/* Silent ones take all the places; one more waits until one of them is cancelled. */
-static void test_cancel_makes_room(void **state) {
+/* Calls without an answer take all places; another call waits until one of them is cancelled. */
+TEST_WITH(cancel_makes_room, set_up, tear_down) {
     struct fixture *fixture = *state;
     struct http_call *silent[HTTP_CONCURRENT_MAX];
     for (unsigned i = 0; i < HTTP_CONCURRENT_MAX; i++) {
@@ -359,10 +352,10 @@ static void test_cancel_makes_room(void **state) {
     http_cancel(fixture->http, silent[3]);
     run_until(fixture, 1);
     assert_int_equal(fixture->status, 200);
-    /* The others are under way when the fixture is closed. */
+    /* The other calls are still running when the fixture is closed. */
 }
 
-static void test_cancel_in_done(void **state) {
+TEST_WITH(cancel_in_done, set_up, tear_down) {
     struct fixture *fixture = *state;
     struct http_call *first = start(fixture, "/hello", (struct http_request){0});
     fixture->victim = start(fixture, "/silent", (struct http_request){0});
@@ -376,15 +369,14 @@ static void test_cancel_in_done(void **state) {
     assert_null(fixture->victim);
 }
 
-static void test_cancel_what_waits(void **state) {
+TEST_WITH(cancel_what_waits, set_up, tear_down) {
     struct fixture *fixture = *state;
     http_cancel(fixture->http, start(fixture, "/hello", (struct http_request){0}));
     get(fixture, "/hello", (struct http_request){0});
     assert_int_equal(fixture->answers, 1);
 }
 
-static void test_close_without_anything(void **state) {
-    (void)state;
+TEST(close_without_anything) {
     struct http *http;
     struct error error = {0};
     assert_int_equal(http_open(&http, &error), 0);
@@ -392,25 +384,4 @@ static void test_close_without_anything(void **state) {
     http_step(http);
     http_close(http);
     http_close(NULL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_get, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_bodies_are_sent, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_limit_of_a_body, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_redirects, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_broken_answers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_silent_server, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_wrong_addresses, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_tls_is_not_left_out, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_certificates_are_verified, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_connections_are_used_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_more_than_may_be_under_way, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_cancel_makes_room, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_cancel_in_done, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_cancel_what_waits, set_up, tear_down),
-        cmocka_unit_test(test_close_without_anything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

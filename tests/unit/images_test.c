@@ -1,24 +1,15 @@
-/* apps/samples/image.c, tar.c and images.c: what is decoded is what was encoded; sizes and colours are changed as
- * image.h says; tar files in both forms of labels; and everything that is wrong is refused with one line. */
+/* apps/samples/image.c, tar.c and images.c: encoded images are decoded to the same pixels, and sizes and colours are
+ * converted as image.h says. Tar files are read with both forms of labels. Each error is refused with one line. */
 #include "apps/samples/images.h"
+#include "tests/test.h"
 
 #include <archive.h>
 #include <archive_entry.h>
 #include <png.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <turbojpeg.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#include <cmocka.h>
 
 enum { WIDTH = 13, HEIGHT = 9, ENCODED_MAX = 1 << 16 };
 
@@ -27,7 +18,7 @@ struct encoded {
     size_t size;
 };
 
-/* A smooth picture, so that JPEG is near it. */
+/* Paints a smooth picture, which JPEG reproduces closely. */
 static void paint(unsigned char *pixels, const struct image_shape *shape) {
     for (uint32_t y = 0; y < shape->height; y++) {
         for (uint32_t x = 0; x < shape->width; x++) {
@@ -72,8 +63,7 @@ static void assert_decoded(const struct encoded *from, const struct image_shape 
 
 /* ---- Decoding ---- */
 
-static void test_what_was_encoded(void **state) {
-    (void)state;
+TEST(what_was_encoded) {
     struct encoded encoded;
     unsigned char in[WIDTH * HEIGHT * 3];
     unsigned char out[WIDTH * HEIGHT * 3];
@@ -103,7 +93,7 @@ static void add_bytes(png_structp png, png_bytep bytes, size_t size) {
     to->size += size;
 }
 
-/* Encodes rows of packed pixels of `bits` bits a value; `palette` is of pixels that are numbers of colours. */
+/* Encodes rows of packed pixels with `bits` bits a value; `palette` is for pixels that are indices of colours. */
 static void encode_bits(struct encoded *to, unsigned char *pixels, size_t row, int bits, int colour,
                         const png_color *palette) {
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
@@ -123,9 +113,8 @@ static void encode_bits(struct encoded *to, unsigned char *pixels, size_t row, i
     png_destroy_write_struct(&png, &info);
 }
 
-/* PNG images of 16 bits, of one bit, of a palette, and of grey with transparency. */
-static void test_kinds_of_png(void **state) {
-    (void)state;
+/* PNG images of 16 bits, of one bit, with a palette, and of grey with transparency. */
+TEST(kinds_of_png) {
     const struct image_shape grey = {.width = WIDTH, .height = HEIGHT, .channels = 1};
     const struct image_shape colour = {.width = WIDTH, .height = HEIGHT, .channels = 3};
     const png_color palette[2] = {{10, 20, 30}, {200, 100, 50}};
@@ -136,7 +125,7 @@ static void test_kinds_of_png(void **state) {
     unsigned char out[WIDTH * HEIGHT * 3];
     for (size_t i = 0; i < WIDTH * HEIGHT; i++) {
         in[2 * i] = (unsigned char)(2 * i);
-        in[2 * i + 1] = 128; /* the lower byte of 16 bits, or half of the grey */
+        in[2 * i + 1] = 128; /* the lower byte of 16 bits, or half opacity of a grey */
     }
     encode_bits(&encoded, in, 2 * WIDTH, 16, PNG_COLOR_TYPE_GRAY, NULL);
     assert_int_equal(image_look(encoded.bytes, encoded.size, &found, &error), 0);
@@ -149,7 +138,7 @@ static void test_kinds_of_png(void **state) {
     encode_bits(&encoded, in, 2 * WIDTH, 8, PNG_COLOR_TYPE_GRAY_ALPHA, NULL);
     assert_decoded(&encoded, &grey, out);
     assert_int_equal(out[0], in[0]);
-    assert_true(out[WIDTH * HEIGHT - 1] < in[2 * (WIDTH * HEIGHT - 1)]); /* over black */
+    assert_true(out[WIDTH * HEIGHT - 1] < in[2 * (WIDTH * HEIGHT - 1)]); /* blended over black */
     memset(in, 0xAA, sizeof in);
     encode_bits(&encoded, in, (WIDTH + 7) / 8, 1, PNG_COLOR_TYPE_GRAY, NULL);
     assert_decoded(&encoded, &grey, out);
@@ -162,16 +151,15 @@ static void test_kinds_of_png(void **state) {
     assert_memory_equal(out, ((const unsigned char[6]){200, 100, 50, 10, 20, 30}), 6);
 }
 
-/* The light that a pixel of four inks lets through, rounded. JPEG files have inks inverted: 255 is none. */
+/* The colour of a pixel of four inks, rounded. JPEG files have inks inverted: 255 is no ink. */
 static void expect_inks(const unsigned char inks[4], int expected[3]) {
     for (unsigned c = 0; c < 3; c++) {
         expected[c] = (inks[c] * inks[3] + 127) / 255;
     }
 }
 
-/* CMYK, and YCCK, in which most of such files are stored, becomes RGB or grey. */
-static void test_inks(void **state) {
-    (void)state;
+/* CMYK, and YCCK, which most CMYK files use, become RGB or grey. */
+TEST(inks) {
     static const int samplings[] = {TJSAMP_444, TJSAMP_420};
     enum { SIDE = 32 };
     static const unsigned char pixels[][4] = {{255, 255, 255, 255}, {255, 255, 255, 0}, {0, 255, 255, 255},
@@ -206,9 +194,8 @@ static void test_inks(void **state) {
     }
 }
 
-/* Grey becomes colour, and colour grey; what is transparent is over black. */
-static void test_grey_and_colour(void **state) {
-    (void)state;
+/* Grey becomes colour, and colour grey; transparent pixels are blended over black. */
+TEST(grey_and_colour) {
     const struct image_shape grey = {.width = WIDTH, .height = HEIGHT, .channels = 1};
     const struct image_shape colour = {.width = WIDTH, .height = HEIGHT, .channels = 3};
     struct encoded encoded;
@@ -228,7 +215,7 @@ static void test_grey_and_colour(void **state) {
             assert_in_range(out[3 * i] - in[i] + 6, 0, 12);
         }
     }
-    for (size_t i = 0; i < WIDTH * HEIGHT; i++) { /* a colour that is a grey */
+    for (size_t i = 0; i < WIDTH * HEIGHT; i++) { /* a colour that is a shade of grey */
         in[3 * i] = in[3 * i + 1] = in[3 * i + 2] = (unsigned char)(i + 60);
     }
     encode_png(&encoded, in, WIDTH, HEIGHT, PNG_FORMAT_RGB);
@@ -258,21 +245,20 @@ static void resize(const unsigned char *in, uint32_t width, uint32_t height, uns
     assert_int_equal(image_resize(in, &from, out, &to, &error), 0);
 }
 
-static void test_resized(void **state) {
-    (void)state;
+TEST(resized) {
     unsigned char out[64];
     static const unsigned char two[] = {0, 100};
     resize(two, 2, 1, out, 4, 1, 1); /* bilinear: 1/4 and 3/4 of the way */
     assert_memory_equal(out, ((const unsigned char[]){0, 25, 75, 100}), 4);
     static const unsigned char four[] = {0, 40, 80, 120};
-    resize(four, 4, 1, out, 2, 1, 1); /* weights 3 3 1, and the same from the other side */
+    resize(four, 4, 1, out, 2, 1, 1); /* weights 3 3 1, and mirrored */
     assert_memory_equal(out, ((const unsigned char[]){29, 91}), 2);
     resize(four, 1, 4, out, 1, 2, 1); /* the other axis */
     assert_memory_equal(out, ((const unsigned char[]){29, 91}), 2);
     resize(four, 2, 2, out, 2, 2, 1);
     assert_memory_equal(out, four, 4);
     static const unsigned char colours[] = {0, 10, 20, 100, 110, 120};
-    resize(colours, 2, 1, out, 1, 1, 3); /* channels stay apart */
+    resize(colours, 2, 1, out, 1, 1, 3); /* channels are not mixed */
     assert_memory_equal(out, ((const unsigned char[]){50, 60, 70}), 3);
     unsigned char white[12 * 7];
     memset(white, 255, sizeof white);
@@ -287,8 +273,7 @@ static void test_resized(void **state) {
     }
 }
 
-static void test_images_of_other_sizes_are_resized(void **state) {
-    (void)state;
+TEST(images_of_other_sizes_are_resized) {
     const struct image_shape own = {.width = WIDTH, .height = HEIGHT, .channels = 3};
     const struct image_shape wanted = {.width = 5, .height = 20, .channels = 3};
     struct encoded encoded;
@@ -300,7 +285,7 @@ static void test_images_of_other_sizes_are_resized(void **state) {
     resize(in, WIDTH, HEIGHT, expected, 5, 20, 3);
     assert_decoded(&encoded, &wanted, out);
     assert_memory_equal(out, expected, sizeof out);
-    struct error error = {0}; /* the largest shapes need little memory */
+    struct error error = {0}; /* even the largest shape needs little memory */
     const struct image_shape narrow = {.width = 1, .height = IMAGE_SIDE_MAX, .channels = 1};
     const struct image_shape wide = {.width = IMAGE_SIDE_MAX, .height = 1, .channels = 1};
     unsigned char *long_in = calloc(IMAGE_SIDE_MAX, 1);
@@ -323,8 +308,7 @@ static void assert_refused(const unsigned char *bytes, size_t size, const char *
     }
 }
 
-static void test_damaged_images(void **state) {
-    (void)state;
+TEST(damaged_images) {
     const struct image_shape shape = {.width = WIDTH, .height = HEIGHT, .channels = 1};
     unsigned char in[WIDTH * HEIGHT];
     struct encoded png;
@@ -358,10 +342,10 @@ static void test_damaged_images(void **state) {
     for (unsigned i = 0; i < 4; i++) {
         large.bytes[29 + i] = (unsigned char)(checksum >> (24 - 8 * i));
     }
-    memcpy(large.bytes + large.size, png.bytes + 33, png.size - 33); /* what follows the header */
+    memcpy(large.bytes + large.size, png.bytes + 33, png.size - 33); /* all after the header */
     large.size += png.size - 33;
     assert_refused(large.bytes, large.size, "PNG image of 16384 x 16384 pixels: expected 1 to 16777216 pixels");
-    for (size_t i = 2; i + 9 < jpeg.size; i++) { /* the size in the frame's header */
+    for (size_t i = 2; i + 9 < jpeg.size; i++) { /* finds the size in the frame's header */
         if (jpeg.bytes[i] == 0xFF && jpeg.bytes[i + 1] == 0xC0) {
             memcpy(jpeg.bytes + i + 5, (const unsigned char[]){0xFF, 0x00, 0xFF, 0x00}, 4);
             break;
@@ -424,13 +408,12 @@ struct seen {
 static int see(void *context, const struct images_entry *entry, struct error *error) {
     struct seen *seen = context;
     size_t length = strlen(seen->text);
-    (void)error;
     snprintf(seen->text + length, sizeof seen->text - length, "%s=%s:%zu ", entry->name,
              entry->labelled ? entry->label.text : "?", entry->size);
     return 0;
 }
 
-/* Reads the file, as the survey finds its labels to be, and removes it. */
+/* Reads the file with the kind of labels that the survey finds, and removes it. */
 static int read_tar(struct file *file, bool label_optional, struct seen *seen, struct error *error) {
     const struct samples_file samples = {.path = file->path, .format = SAMPLES_TAR};
     enum images_labels labels;
@@ -462,8 +445,7 @@ static void assert_tar_refused(struct file *file, const char *message) {
     unlink(file->path);
 }
 
-static void test_labels_in_files(void **state) {
-    (void)state;
+TEST(labels_in_files) {
     struct file file;
     file_begin(&file);
     file_add(&file, "a/0001.cls", "7\n", 2);
@@ -479,9 +461,8 @@ static void test_labels_in_files(void **state) {
     assert_tar(&file, "a/0001.jpg=7:3 a/0002.PNG=-3:2 b.JPeg=007:1 ");
 }
 
-/* As WebDataset has it, a key ends at the first dot behind the folders. */
-static void test_keys_end_at_the_first_dot(void **state) {
-    (void)state;
+/* As in WebDataset, a key ends at the first dot after the folders. */
+TEST(keys_end_at_the_first_dot) {
     struct file file;
     file_begin(&file);
     file_add(&file, "v1.0/0000.input.jpg", "xyz", 3);
@@ -492,15 +473,14 @@ static void test_keys_end_at_the_first_dot(void **state) {
     file_add(&file, "v1.0/0002.jfif", "xy", 2);
     file_add(&file, "v1.0/0002.label.cls", "9", 1);
     assert_tar(&file, "v1.0/0000.input.jpg=7:3 v1.0/0001.IMAGE.JPG=8:1 v1.0/0002.jfif=9:2 ");
-    file_begin(&file); /* folders' labels need no keys */
+    file_begin(&file); /* labels by folder need no keys */
     file_add(&file, "cats/photo.1.jpg", "x", 1);
     file_add(&file, "cats/photo.2.jpg", "xy", 2);
     assert_tar(&file, "cats/photo.1.jpg=cats:1 cats/photo.2.jpg=cats:2 ");
 }
 
-/* Which of several images of a key is meant, the tar does not say. */
-static void test_several_images_of_a_key(void **state) {
-    (void)state;
+/* The tar does not show which of a key's several images is meant. */
+TEST(several_images_of_a_key) {
     static const char *const orders[][3] = {{"0.left.jpg", "0.right.jpg", "0.cls"},
                                             {"0.left.jpg", "0.cls", "0.right.jpg"},
                                             {"0.cls", "0.left.jpg", "0.right.jpg"}};
@@ -521,8 +501,7 @@ static void test_several_images_of_a_key(void **state) {
     assert_tar_refused(&file, ": 0.seg.png: a second image of this key, beside 0.jpg: expected one");
 }
 
-static void test_other_images_are_named(void **state) {
-    (void)state;
+TEST(other_images_are_named) {
     static const char *const names[] = {"a/0.webp", "a/0.GIF", "a/0.tiff", "a/x.0.bmp"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         struct file file;
@@ -534,8 +513,7 @@ static void test_other_images_are_named(void **state) {
     }
 }
 
-static void test_labels_of_folders(void **state) {
-    (void)state;
+TEST(labels_of_folders) {
     struct file file;
     file_begin(&file);
     file_add(&file, "images/cats/1.jpg", "xyz", 3);
@@ -546,8 +524,7 @@ static void test_labels_of_folders(void **state) {
     assert_tar(&file, "images/cats/1.jpg=cats:3 images/cats/1.png=cats:2 images/03/2.x.png=03:1 a dog/3.png=a dog:1 ");
 }
 
-static void test_images_without_labels(void **state) {
-    (void)state;
+TEST(images_without_labels) {
     struct file file;
     struct seen seen;
     struct error error = {0};
@@ -560,8 +537,7 @@ static void test_images_without_labels(void **state) {
     unlink(file.path);
 }
 
-static void test_wrong_tars(void **state) {
-    (void)state;
+TEST(wrong_tars) {
     static const struct {
         const char *name, *bytes, *message;
     } cases[] = {
@@ -583,7 +559,7 @@ static void test_wrong_tars(void **state) {
         file_begin(&file);
         file_add(&file, same ? "z.jpg" : "0.jpg", "x", 1);
         file_add(&file, same ? "z.cls" : "0.cls", "1", 1);
-        if (same) { /* one of the key is there already */
+        if (same) { /* a label with the same key exists */
             file_add(&file, strstr(cases[c].name, "cls") != NULL ? "0.cls" : "0.jpg", "1", 1);
         }
         file_add(&file, cases[c].name, cases[c].bytes, strlen(cases[c].bytes));
@@ -591,8 +567,7 @@ static void test_wrong_tars(void **state) {
     }
 }
 
-static void test_entries_of_odd_kinds(void **state) {
-    (void)state;
+TEST(entries_of_odd_kinds) {
     struct file file;
     static const char big[IMAGES_BYTES_MAX + 1];
     file_begin(&file);
@@ -620,9 +595,8 @@ static void test_entries_of_odd_kinds(void **state) {
     assert_tar_refused(&file, ": ../0.jpg: no label: expected a folder whose name is the class");
 }
 
-/* A file that ends anywhere before its end is refused, as is one with a wrong header. */
-static void test_cut_tars(void **state) {
-    (void)state;
+/* A file cut anywhere is refused, as is a file with a wrong header. */
+TEST(cut_tars) {
     struct file file;
     struct seen seen;
     static const char bytes[1500];
@@ -656,7 +630,7 @@ static void test_cut_tars(void **state) {
     unlink(file.path);
 }
 
-/* Moves all bytes of the second file to the end of the first. Returns the size of the first before. */
+/* Appends the second file to the first and removes it. Returns the first file's old size. */
 static off_t move_behind(const struct file *first, const struct file *second) {
     FILE *from = fopen(second->path, "rb");
     FILE *to = fopen(first->path, "ab");
@@ -671,10 +645,8 @@ static off_t move_behind(const struct file *first, const struct file *second) {
     return before;
 }
 
-/* Of several tars one behind the other, as `cat` makes them, all are read; what is behind a tar and is none is refused,
- * as is one that is cut. */
-static void test_tars_behind_tars(void **state) {
-    (void)state;
+/* All of several concatenated tars are read. Anything else after a tar is refused, as is a cut tar. */
+TEST(tars_behind_tars) {
     static int (*const filters[])(struct archive *) = {archive_write_add_filter_none, archive_write_add_filter_gzip,
                                                        archive_write_add_filter_zstd};
     struct seen seen;
@@ -691,7 +663,7 @@ static void test_tars_behind_tars(void **state) {
         assert_string_equal(error.text, "");
         assert_int_equal(result, 0);
         assert_string_equal(seen.text, "a/0.jpg=a:3 b/1.jpg=b:3 ");
-        for (off_t size = before + 1024; size > before; size -= f == 0 ? 256 : 1) { /* its mark begins at 1024 */
+        for (off_t size = before + 1024; size > before; size -= f == 0 ? 256 : 1) { /* its magic begins at 1024 */
             if (f > 0 && size == before + 1024) {
                 struct stat facts;
                 assert_int_equal(stat(files[0].path, &facts), 0);
@@ -718,27 +690,4 @@ static void test_tars_behind_tars(void **state) {
                                                   : ": the file has bytes behind its end"));
         unlink(file.path);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_end_at_the_first_dot),
-        cmocka_unit_test(test_several_images_of_a_key),
-        cmocka_unit_test(test_other_images_are_named),
-        cmocka_unit_test(test_inks),
-        cmocka_unit_test(test_kinds_of_png),
-        cmocka_unit_test(test_what_was_encoded),
-        cmocka_unit_test(test_grey_and_colour),
-        cmocka_unit_test(test_resized),
-        cmocka_unit_test(test_images_of_other_sizes_are_resized),
-        cmocka_unit_test(test_damaged_images),
-        cmocka_unit_test(test_labels_in_files),
-        cmocka_unit_test(test_labels_of_folders),
-        cmocka_unit_test(test_images_without_labels),
-        cmocka_unit_test(test_wrong_tars),
-        cmocka_unit_test(test_entries_of_odd_kinds),
-        cmocka_unit_test(test_cut_tars),
-        cmocka_unit_test(test_tars_behind_tars),
-    };
-    return cmocka_run_group_tests_name("images", tests, NULL, NULL);
 }

@@ -1,20 +1,13 @@
-/* Estimates of how many lines a file has: exact for short files, near for long ones, plain or gzip, and the same each
- * time. */
+/* Estimates of a file's number of lines: exact for short files, close for long files, plain or gzip, and the same
+ * each time. */
 #include "agileml/input/estimate.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#include <cmocka.h>
 
 static int file;
 static char path[32];
@@ -43,8 +36,7 @@ static void expect_exactly(const char *text, uint64_t lines) {
     close(file);
 }
 
-static void test_short_files_are_counted(void **state) {
-    (void)state;
+TEST(short_files_are_counted) {
     expect_exactly("", 1);
     expect_exactly("a", 1);
     expect_exactly("a\n", 1);
@@ -52,7 +44,7 @@ static void test_short_files_are_counted(void **state) {
     expect_exactly("a\n\nc\n", 3);
 }
 
-/* Lines of 20 to 99 bytes, which do not compress well, or all alike. */
+/* Makes lines of 20 to 99 bytes that compress badly or, with `alike`, equal lines. */
 static size_t make_text(char *text, size_t lines, bool alike) {
     size_t used = 0;
     for (size_t i = 0; i < lines; i++) {
@@ -66,8 +58,7 @@ static size_t make_text(char *text, size_t lines, bool alike) {
     return used;
 }
 
-static void test_long_files_are_estimated(void **state) {
-    (void)state;
+TEST(long_files_are_estimated) {
     enum { LINES = 100000 };
     char *text = malloc(LINES * 101);
     assert_non_null(text);
@@ -92,8 +83,7 @@ static void test_long_files_are_estimated(void **state) {
     free(text);
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(errors) {
     uint64_t lines;
     struct error error = {0};
     assert_int_equal(estimate_lines("/nowhere/at all", &lines, &error), AML_EINPUT);
@@ -104,13 +94,4 @@ static void test_errors(void **state) {
     assert_int_equal(estimate_lines(path, &lines, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, "truncated gzip data"));
     close(file);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short_files_are_counted),
-        cmocka_unit_test(test_long_files_are_estimated),
-        cmocka_unit_test(test_errors),
-    };
-    return cmocka_run_group_tests_name("input_estimate", tests, NULL, NULL);
 }

@@ -1,26 +1,12 @@
-/* Tests of agileml/input/list: what --data may name, the order of files, and what is refused. */
+/* Tests of agileml/input/list: the forms of --data, the order of files, and what is refused. */
 #include "agileml/input/list.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static char folder[] = "/tmp/input_list_test.XXXXXX";
-
-static void make_file(const char *name) {
-    FILE *file = fopen(name, "w");
-    assert_non_null(file);
-    fputs(name, file);
-    fclose(file);
-}
-
-/* Lists values (up to NULL), and asserts the paths: each with a blank behind it. */
+/* Lists the values (up to NULL), and checks the paths, each followed by a blank. */
 static void assert_files(const char *const values[], const char *expected) {
     struct input_list list = {0};
     struct error error = {0};
@@ -53,8 +39,7 @@ static void assert_refused(const char *const values[], const char *message) {
 
 #define VALUES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void test_files_folders_globs_and_lists(void **state) {
-    (void)state;
+TEST(files_folders_globs_and_lists) {
     assert_files(VALUES("b.tsv"), "b.tsv ");
     assert_files(VALUES("b.tsv", "a.tsv"), "b.tsv a.tsv ");
     assert_files(VALUES("b.tsv,a.tsv"), "b.tsv a.tsv ");
@@ -67,12 +52,11 @@ static void test_files_folders_globs_and_lists(void **state) {
     assert_files(VALUES("*/part-1?"), "parts/part-10 ");
 }
 
-/* What is there under the whole name is that, whatever the name has in it. */
-static void test_names_with_special_characters(void **state) {
-    (void)state;
-    make_file("c,d");
-    make_file("[x]*");
-    make_file("a b\n");
+/* A file with exactly the given name is taken, even if the name has special characters. */
+TEST(names_with_special_characters) {
+    write_text("c,d", "c,d");
+    write_text("[x]*", "[x]*");
+    write_text("a b\n", "a b\n");
     assert_files(VALUES("c,d"), "c,d ");
     assert_files(VALUES("c,[d]"), "c,d ");
     assert_files(VALUES("[x]*"), "[x]* ");
@@ -83,8 +67,7 @@ static void test_names_with_special_characters(void **state) {
     unlink("a b\n");
 }
 
-static void test_pipes_by_name_alone(void **state) {
-    (void)state;
+TEST(pipes_by_name_alone) {
     assert_int_equal(mkfifo("parts/fifo", 0600), 0);
     assert_files(VALUES("parts/fifo"), "parts/fifo ");
     assert_refused(VALUES("parts"), "parts/fifo: no regular file: expected files alone");
@@ -92,8 +75,7 @@ static void test_pipes_by_name_alone(void **state) {
     unlink("parts/fifo");
 }
 
-static void test_what_is_refused(void **state) {
-    (void)state;
+TEST(what_is_refused) {
     assert_refused(VALUES("none"), "none: cannot open: No such file or directory");
     assert_refused(VALUES("a.tsv,none"), "none: cannot open: No such file or directory");
     assert_refused(VALUES("none*"), "none*: no file matches: expected data");
@@ -128,15 +110,14 @@ static void test_what_is_refused(void **state) {
     }
 }
 
-static void test_empty_files_are_dropped(void **state) {
-    (void)state;
+TEST(empty_files_are_dropped) {
     struct input_list list = {0};
     struct error error = {0};
     fclose(fopen("none", "w"));
     fclose(fopen("nothing", "w"));
     assert_int_equal(input_list_add(&list, "none,nothing", &error), 0);
     input_list_drop_empty(&list);
-    assert_int_equal(list.count, 2); /* nothing else is there */
+    assert_int_equal(list.count, 2); /* the other files are dropped */
     assert_int_equal(input_list_add(&list, "a.tsv", &error), 0);
     input_list_drop_empty(&list);
     assert_int_equal(list.count, 1);
@@ -146,8 +127,7 @@ static void test_empty_files_are_dropped(void **state) {
     unlink("nothing");
 }
 
-static void test_too_many_files(void **state) {
-    (void)state;
+TEST(too_many_files) {
     struct input_list list = {.count = INPUT_FILES_MAX, .capacity = INPUT_FILES_MAX};
     struct error error = {0};
     assert_int_equal(input_list_add(&list, "a.tsv", &error), AML_ELIMIT);
@@ -155,30 +135,17 @@ static void test_too_many_files(void **state) {
 }
 
 static int make_folder(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL || chdir(folder) != 0 || mkdir("parts", 0700) != 0) {
+    if (files_open(state) != 0) {
         return -1;
     }
     static const char *const names[] = {
         "a.tsv", "b.tsv", "parts/x", "parts/part-9.gz", "parts/part-9.gz.gzi", "parts/part-10", "parts/.hidden"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
-        make_file(names[n]);
+        write_text(names[n], names[n]);
     }
     return 0;
 }
 
-static int remove_folder(void **state) {
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return chdir("/") != 0 || system(command) != 0; /* the path is mkdtemp's */
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files_folders_globs_and_lists), cmocka_unit_test(test_names_with_special_characters),
-        cmocka_unit_test(test_pipes_by_name_alone),           cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_empty_files_are_dropped),       cmocka_unit_test(test_too_many_files),
-    };
-    return cmocka_run_group_tests_name("input_list", tests, make_folder, remove_folder);
+    return tests_run(make_folder, files_close);
 }

@@ -1,41 +1,27 @@
-/* Tests of agileml/input/split, members and lines: whatever the size of the splits, the lines of all splits together
- * are the file's lines, each once, for plain text, gzip members, bgzip and zstd frames; and what happens to files that
- * are damaged, change, or have an index of another file. */
+/* Tests of agileml/input/split, members and lines. Splits of any size together give each of the file's lines once,
+ * for plain text, gzip members, bgzip and zstd frames. Files may be damaged, change, or have another file's index. */
 #include "agileml/base/memory.h"
 #include "agileml/base/text_lines.h"
 #include "agileml/input/lines.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
-#include <cmocka.h>
-
 enum { DATA_MAX = 1 << 16, LONGEST = 1 << 20, THREADS = 3 };
 
-static char folder[] = "/tmp/input_split_test.XXXXXX";
-static char path[64];
+static const char path[] = "data";
 
-/* What a file is made of. */
+/* A file's contents. */
 struct data {
     size_t size;
     unsigned char bytes[DATA_MAX];
 };
-
-static void write_file(const char *name, const void *bytes, size_t size) {
-    FILE *file = fopen(name, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
 
 static void list_of(struct input_list *list, const char *value) {
     struct error error = {0};
@@ -51,7 +37,7 @@ static void add_bytes(struct data *data, const void *bytes, size_t size) {
     data->size += size;
 }
 
-/* Adds a gzip member. `sized`: with its size in the header, as bgzip does. */
+/* Adds a gzip member. `sized`: with its size in the header, as in bgzip. */
 static void add_gzip(struct data *data, const char *text, size_t size, bool sized) {
     unsigned char extra[6] = {'B', 'C', 2, 0, 0, 0};
     gz_header header = {.os = 255, .extra = sized ? extra : NULL, .extra_len = sized ? sizeof extra : 0};
@@ -91,7 +77,7 @@ static void add_number(struct data *data, uint64_t number, size_t bytes) {
 
 enum kind { PLAIN, GZIP, BGZIP, GZIP_INDEX, ZSTD, ZSTD_SKIPPABLE, ZSTD_TABLE, KINDS };
 
-/* Makes the file of a text, of which each member or frame has `piece` bytes. */
+/* Makes the file of a text, in members or frames of `piece` bytes. */
 static void make_file(enum kind kind, const char *text, size_t size, size_t piece) {
     struct data *data = memory_zeroed(1, sizeof *data);
     struct data *index = memory_zeroed(1, sizeof *index);
@@ -126,7 +112,7 @@ static void make_file(enum kind kind, const char *text, size_t size, size_t piec
         struct data *whole = memory_zeroed(1, sizeof *whole);
         add_number(whole, entries - 1, 8);
         add_bytes(whole, index->bytes, index->size);
-        write_file(index_path, whole->bytes, whole->size);
+        write_bytes(index_path, whole->bytes, whole->size);
         free(whole);
     }
     if (kind == ZSTD_TABLE) {
@@ -136,14 +122,14 @@ static void make_file(enum kind kind, const char *text, size_t size, size_t piec
         add_number(data, entries, 4);
         add_bytes(data, "\0\xB1\xEA\x92\x8F", 5);
     }
-    write_file(path, data->bytes, data->size);
+    write_bytes(path, data->bytes, data->size);
     free(index);
     free(data);
 }
 
-/* ---- What is read ---- */
+/* ---- Reading ---- */
 
-/* Adds the lines of an input to *text, each in brackets. */
+/* Appends the lines of an input to *text, each in brackets. */
 static void collect(struct text_input *input, struct data *text) {
     struct text_lines lines;
     struct error error = {0};
@@ -162,7 +148,7 @@ static void collect(struct text_input *input, struct data *text) {
     text_lines_close(&lines);
 }
 
-/* Reads the file as a whole and by splits of `size`, and compares. Returns the number of splits. */
+/* Reads the file as a whole and by splits of `size`, and compares the lines. Returns the number of splits. */
 static size_t compare(uint64_t size) {
     struct data *whole = memory_zeroed(1, sizeof *whole);
     struct data *parts = memory_zeroed(1, sizeof *parts);
@@ -212,12 +198,11 @@ static const char *const texts[] = {
     "BZh is no bzip2\n\x1f\x8b\nBZh\n\xFF\xFE\n",
 };
 
-static void test_plain_text_by_every_size(void **state) {
-    (void)state;
+TEST(plain_text_by_every_size) {
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         size_t size = strlen(texts[t]);
         if (strncmp(texts[t], "BZh", 3) == 0) {
-            continue; /* refused at a file's beginning, and below within */
+            continue; /* refused at a file's beginning; allowed within, as below */
         }
         make_file(PLAIN, texts[t], size, 0);
         for (uint64_t split = 1; split <= size + 1; split++) {
@@ -232,9 +217,8 @@ static void test_plain_text_by_every_size(void **state) {
     }
 }
 
-/* All texts, cut into members of every size, joined to splits of several sizes. */
-static void test_members_by_every_size(void **state) {
-    (void)state;
+/* All texts, cut into members of every size, which are joined to splits of several sizes. */
+TEST(members_by_every_size) {
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         size_t size = strlen(texts[t]);
         for (enum kind kind = GZIP; kind < KINDS; kind++) {
@@ -252,8 +236,7 @@ static void test_members_by_every_size(void **state) {
     }
 }
 
-static void test_empty_members(void **state) {
-    (void)state;
+TEST(empty_members) {
     struct data *data = memory_zeroed(1, sizeof *data);
     static const char *const pieces[] = {"", "", "a\r", "", "\n", "b\n", "", "c", "", "d\r\n", ""};
     for (unsigned form = 0; form < 2; form++) {
@@ -265,7 +248,7 @@ static void test_empty_members(void **state) {
                 add_zstd(data, pieces[p], strlen(pieces[p]), p % 2 == 0);
             }
         }
-        write_file(path, data->bytes, data->size);
+        write_bytes(path, data->bytes, data->size);
         assert_int_equal(compare(1), 11);
         compare(50);
         compare(100);
@@ -273,21 +256,38 @@ static void test_empty_members(void **state) {
     free(data);
 }
 
-/* Members with and without their sizes in one file: the rest is one split. */
-static void test_members_without_sizes_behind_others(void **state) {
-    (void)state;
+/* Members without their sizes follow members with sizes: the rest is one split. */
+TEST(members_without_sizes_behind_others) {
     struct data *data = memory_zeroed(1, sizeof *data);
     add_gzip(data, "a\nb", 3, true);
     add_gzip(data, "c\nd", 3, false);
     add_gzip(data, "e\nf", 3, true);
-    write_file(path, data->bytes, data->size);
+    write_bytes(path, data->bytes, data->size);
     assert_int_equal(compare(1), 2);
     free(data);
 }
 
-/* Frames of several blocks, of all types, and a text that the decoder gives in several turns. */
-static void test_large_frames(void **state) {
-    (void)state;
+/* The number of lines of split s; 0 if they can't be read. For any thread. */
+static uint64_t count_lines(const struct input_splits *splits, size_t s) {
+    struct error error = {0};
+    struct text_input *input;
+    struct text_lines lines;
+    char *line;
+    size_t length;
+    uint64_t count = 0;
+    if (input_lines_open(&input, splits, s, &error) != 0) {
+        return 0;
+    }
+    text_lines_take(&lines, path, input, LONGEST);
+    while (text_lines_next(&lines, &line, &length, &error) == 0 && line != NULL) {
+        count++;
+    }
+    text_lines_close(&lines);
+    return count;
+}
+
+/* Frames of several blocks of all types, and a text that the decoder returns in several pieces. */
+TEST(large_frames) {
     enum { SIZE = 400000 };
     char *text = memory_zeroed(SIZE, 1);
     ZSTD_CCtx *context = ZSTD_createCCtx();
@@ -307,20 +307,19 @@ static void test_large_frames(void **state) {
         assert_false(ZSTD_isError(size));
         used += size;
     }
-    write_file(path, made, used);
+    write_bytes(path, made, used);
     struct input_list list;
     struct input_splits splits;
     struct error error = {0};
-    uint64_t lines = 0;
     list_of(&list, path);
     assert_int_equal(input_splits_make(&splits, &list, 1, &error), 0);
     assert_int_equal(splits.count, 3);
-    assert_int_equal(input_lines_before(&splits, 2, &lines, &error), 0);
+    uint64_t lines = count_lines(&splits, 0) + count_lines(&splits, 1);
     uint64_t expected = 0;
     for (size_t i = 0; i < SIZE; i++) {
         expected += text[i] == '\n';
     }
-    /* The third split's first line is the one behind its first LF. */
+    /* The third split's first line begins after its first LF. */
     assert_int_equal(lines, 2 * expected + 1);
     input_splits_close(&splits);
     input_list_close(&list);
@@ -329,39 +328,12 @@ static void test_large_frames(void **state) {
     free(text);
 }
 
-static void test_size_of_splits(void **state) {
-    (void)state;
+TEST(size_of_splits) {
     assert_int_equal(input_split_size(0), 1 << 18);
     assert_int_equal(input_split_size(1 << 26), 1 << 18);
     assert_int_equal(input_split_size((1 << 26) + 1000), 1 << 19);
     assert_int_equal(input_split_size(1ULL << 34), 1 << 26);
     assert_int_equal(input_split_size(UINT64_MAX - 1), 1 << 26);
-}
-
-static void test_numbers_of_lines(void **state) {
-    (void)state;
-    const char *text = "a\r\nbb\rc\n\nlast";
-    make_file(PLAIN, text, strlen(text), 0);
-    struct input_list list;
-    struct input_splits splits;
-    struct error error = {0};
-    list_of(&list, path);
-    assert_int_equal(input_splits_make(&splits, &list, 2, &error), 0);
-    static const uint64_t before[] = {0, 1, 2, 3, 4, 5, 5};
-    assert_int_equal(splits.count, 7);
-    for (size_t s = 0; s < splits.count; s++) {
-        struct text_input *input;
-        char bytes[32];
-        size_t got;
-        uint64_t lines;
-        assert_int_equal(input_lines_before(&splits, s, &lines, &error), 0);
-        assert_int_equal(input_lines_open(&input, &splits, s, &error), 0);
-        assert_int_equal(text_input_read(input, bytes, sizeof bytes, &got, &error), 0);
-        assert_int_equal(lines, before[s]);
-        text_input_close(input);
-    }
-    input_splits_close(&splits);
-    input_list_close(&list);
 }
 
 /* ---- Threads ---- */
@@ -374,26 +346,13 @@ struct reading {
 
 static void *read_splits(void *context) {
     struct reading *reading = context;
-    struct error error = {0};
     for (size_t s = reading->first; s < reading->splits->count; s += THREADS) {
-        struct text_input *input;
-        struct text_lines lines;
-        char *line;
-        size_t length;
-        if (input_lines_open(&input, reading->splits, s, &error) != 0) {
-            return NULL;
-        }
-        text_lines_take(&lines, path, input, LONGEST);
-        while (text_lines_next(&lines, &line, &length, &error) == 0 && line != NULL) {
-            reading->lines++;
-        }
-        text_lines_close(&lines);
+        reading->lines += count_lines(reading->splits, s);
     }
     return NULL;
 }
 
-static void test_threads_on_different_splits(void **state) {
-    (void)state;
+TEST(threads_on_different_splits) {
     char text[4000];
     for (size_t i = 0; i < sizeof text; i++) {
         text[i] = i % 10 == 9 ? '\n' : 'x';
@@ -422,7 +381,7 @@ static void test_threads_on_different_splits(void **state) {
     }
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused files ---- */
 
 /* Reads all splits, and returns the first error's code. */
 static int read_all(uint64_t size, struct error *error) {
@@ -454,9 +413,8 @@ static void assert_refused(uint64_t size, const char *message) {
     }
 }
 
-/* Files that end at every byte, and files of which one byte is another: an error or the same lines, never others. */
-static void test_files_that_are_cut_or_damaged(void **state) {
-    (void)state;
+/* Files cut at every byte, and files with one changed byte, give an error or the same lines, never other lines. */
+TEST(files_that_are_cut_or_damaged) {
     static const char text[] = "one line\nand another\r\nthe third, without end";
     for (enum kind kind = GZIP; kind < KINDS; kind++) {
         make_file(kind, text, sizeof text - 1, 20);
@@ -467,7 +425,7 @@ static void test_files_that_are_cut_or_damaged(void **state) {
         bool zstd = kind >= ZSTD;
         for (size_t size = zstd ? 5 : 2; size < data->size; size++) {
             struct error error = {0};
-            write_file(path, data->bytes, size);
+            write_bytes(path, data->bytes, size);
             int code = read_all(1, &error);
             assert_true(code == 0 || code == AML_EINPUT);
             if (code == 0) {
@@ -479,7 +437,7 @@ static void test_files_that_are_cut_or_damaged(void **state) {
         for (size_t at = 4; at < data->size; at++) {
             struct error error = {0};
             data->bytes[at] ^= 0x10;
-            write_file(path, data->bytes, data->size);
+            write_bytes(path, data->bytes, data->size);
             data->bytes[at] ^= 0x10;
             int code = read_all(1, &error);
             assert_true(code == 0 || code == AML_EINPUT);
@@ -491,13 +449,12 @@ static void test_files_that_are_cut_or_damaged(void **state) {
     }
 }
 
-static void test_indexes_of_other_files(void **state) {
-    (void)state;
+TEST(indexes_of_other_files) {
     char index[80];
     struct data *data = memory_zeroed(1, sizeof *data);
     snprintf(index, sizeof index, "%s.gzi", path);
     make_file(GZIP_INDEX, "a\nb\nc\n", 6, 2);
-    write_file(index, "12345", 5);
+    write_bytes(index, "12345", 5);
     struct error error = {0};
     assert_int_equal(read_all(1, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, ".gzi: its size is not that of an index: expected"));
@@ -509,7 +466,7 @@ static void test_indexes_of_other_files(void **state) {
             add_number(data, wrong[w][e], 8);
             add_number(data, e, 8);
         }
-        write_file(index, data->bytes, data->size);
+        write_bytes(index, data->bytes, data->size);
         error = (struct error){0};
         assert_int_equal(read_all(1, &error), AML_EINPUT);
     }
@@ -517,30 +474,28 @@ static void test_indexes_of_other_files(void **state) {
     add_number(data, 1, 8);
     add_number(data, 25, 8);
     add_number(data, 1, 8);
-    write_file(index, data->bytes, data->size);
+    write_bytes(index, data->bytes, data->size);
     assert_refused(1, ": no gzip member begins at byte 25: expected one by the index beside the file (.gzi)");
     unlink(index);
     free(data);
 }
 
-static void test_other_formats_are_refused(void **state) {
-    (void)state;
-    write_file(path, "BZh91AY&SY", 10);
+TEST(other_formats_are_refused) {
+    write_bytes(path, "BZh91AY&SY", 10);
     assert_refused(0, ": bzip2 data: expected plain text, gzip or zstd");
-    write_file(path, "PK\x03\x04.", 5);
+    write_bytes(path, "PK\x03\x04.", 5);
     assert_refused(1, ": a zip archive: expected plain text, gzip or zstd");
 }
 
-/* Files that nobody reads as text, such as numpy's, and that do not have the format that they begin as. */
-static void test_whole_files_of_any_format(void **state) {
-    (void)state;
+/* Files that are not read as text, such as numpy's, and files that do not have the format of their first bytes. */
+TEST(whole_files_of_any_format) {
     static const char *const contents[] = {"\x93NUMPY\x01",       "PK\x03\x04.", "\x89HDF\r\n\x1a\n",
                                            "\x1f\x8b is no gzip", "BZh91AY&SY",  "<!DOCTYPE html>\n"};
     for (size_t c = 0; c < sizeof contents / sizeof contents[0]; c++) {
         struct error error = {0};
         struct input_list list;
         struct input_splits splits;
-        write_file(path, contents[c], strlen(contents[c]));
+        write_bytes(path, contents[c], strlen(contents[c]));
         list_of(&list, path);
         assert_int_equal(input_splits_make(&splits, &list, INPUT_SPLIT_WHOLE, &error), 0);
         assert_int_equal(splits.count, 1);
@@ -550,9 +505,8 @@ static void test_whole_files_of_any_format(void **state) {
     }
 }
 
-/* A file that changes after it was listed: by its size, or by its time alone. */
-static void test_files_that_change(void **state) {
-    (void)state;
+/* A file changes after it was listed, in its size or only in its time. */
+TEST(files_that_change) {
     for (unsigned way = 0; way < 3; way++) {
         struct input_list list;
         struct input_splits splits;
@@ -560,15 +514,16 @@ static void test_files_that_change(void **state) {
         struct text_input *input;
         char bytes[100];
         size_t got;
-        write_file(path, "a\nb\nc\n", 6);
+        write_bytes(path, "a\nb\nc\n", 6);
         list_of(&list, path);
         assert_int_equal(input_splits_make(&splits, &list, 3, &error), 0);
         if (way == 0) {
-            assert_int_equal(input_lines_open(&input, &splits, 0, &error), 0); /* and then reads of a changed file */
+            /* opened before the change, read after it */
+            assert_int_equal(input_lines_open(&input, &splits, 0, &error), 0);
         }
         const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
         if (way == 1) {
-            write_file(path, "a\nb\nc\nd\n", 8);
+            write_bytes(path, "a\nb\nc\nd\n", 8);
         }
         assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
         if (way != 0) {
@@ -583,36 +538,6 @@ static void test_files_that_change(void **state) {
     }
 }
 
-static int make_folder(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL) {
-        return -1;
-    }
-    snprintf(path, sizeof path, "%s/data", folder);
-    return 0;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_text_by_every_size),
-        cmocka_unit_test(test_members_by_every_size),
-        cmocka_unit_test(test_empty_members),
-        cmocka_unit_test(test_members_without_sizes_behind_others),
-        cmocka_unit_test(test_large_frames),
-        cmocka_unit_test(test_size_of_splits),
-        cmocka_unit_test(test_numbers_of_lines),
-        cmocka_unit_test(test_threads_on_different_splits),
-        cmocka_unit_test(test_files_that_are_cut_or_damaged),
-        cmocka_unit_test(test_indexes_of_other_files),
-        cmocka_unit_test(test_other_formats_are_refused),
-        cmocka_unit_test(test_whole_files_of_any_format),
-        cmocka_unit_test(test_files_that_change),
-    };
-    return cmocka_run_group_tests_name("input_split", tests, make_folder, remove_folder);
+    return tests_run(files_open, files_close_one);
 }

@@ -1,15 +1,8 @@
-/* Tests of proteus/job_options.h: which clusters may be asked for, and what is chosen for them. */
+/* Tests of proteus/job_options.h: which clusters may be requested, and the defaults chosen for them. */
 #include "proteus/job_options.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static void test_choices(void **state) {
-    (void)state;
+TEST(choices) {
     static const struct {
         int64_t reliable, transient, joining, partitions;
         const char *stage;
@@ -44,12 +37,11 @@ static void test_choices(void **state) {
         assert_int_equal(options.partitions, cases[c].expected_partitions);
         assert_int_equal(policy.stage, cases[c].expected_stage);
         assert_int_equal(policy.shards, cases[c].expected_shards);
-        assert_string_equal(options.balance, "shares"); /* unless we start nodes */
+        assert_string_equal(options.balance, "shares"); /* the default, unless `run` starts the nodes */
     }
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     static const struct {
         int64_t reliable, transient;
         const char *stage;
@@ -77,8 +69,7 @@ static void test_refusals(void **state) {
     }
 }
 
-static void test_thresholds(void **state) {
-    (void)state;
+TEST(thresholds) {
     struct job_options options = job_options_defaults();
     struct plan_policy policy;
     struct error error = {0};
@@ -91,8 +82,7 @@ static void test_thresholds(void **state) {
     assert_non_null(strstr(error.text, "--threshold-3 2: expected at least as much as --threshold-2 2.5"));
 }
 
-static void test_answer_timeout(void **state) {
-    (void)state;
+TEST(answer_timeout) {
     struct job_options options = job_options_defaults();
     struct plan_policy policy;
     struct error error = {0};
@@ -107,8 +97,7 @@ static void test_answer_timeout(void **state) {
     assert_non_null(strstr(error.text, "--answer-timeout 0.4: expected at least as much as --failure-timeout 0.5"));
 }
 
-static void test_heartbeat(void **state) {
-    (void)state;
+TEST(heartbeat) {
     struct job_options options = job_options_defaults();
     assert_int_equal(job_heartbeat_ms(&options), 1000);
     options.failure_timeout = 2;
@@ -119,19 +108,18 @@ static void test_heartbeat(void **state) {
     assert_int_equal(job_heartbeat_ms(&options), JOB_HEARTBEAT_MAX_MS);
 }
 
-static void test_table(void **state) {
-    (void)state;
+TEST(table) {
     struct job_options options = job_options_defaults();
     struct aml_option table[JOB_OPTIONS_ENTRIES];
     int64_t own_value = 0;
     const struct aml_option own[] = {{"own", "N", AML_OPTION_INTEGER, &own_value, 0, 9, "one command's"}, {0}};
-    const struct aml_option *const tables[] = {table};
+    const struct aml_option *const tables[] = {own, table};
     char *argv[] = {"run",        "--own",           "3",  "--reliable=2", "--key",       "job.key",
                     "--insecure", "--threshold-2=1", "--", "app",          "--reliable=7"};
     struct error error = {0};
     int operand;
-    job_options_table(&options, own, table);
-    assert_int_equal(options_parse(tables, 1, 11, argv, &operand, &error), 0);
+    job_options_table(&options, table);
+    assert_int_equal(options_parse(tables, 2, 11, argv, &operand, &error), 0);
     assert_int_equal(operand, 9);
     assert_int_equal(own_value, 3);
     assert_int_equal(options.reliable, 2);
@@ -141,9 +129,8 @@ static void test_table(void **state) {
     assert_true(options.insecure);
 }
 
-/* --checkpoint writes one at the job's end unless told otherwise. */
-static void test_checkpoint_at_end(void **state) {
-    (void)state;
+/* --checkpoint also writes a checkpoint at the job's end, by default. */
+TEST(checkpoint_at_end) {
     static const struct {
         const char *checkpoint;
         bool at_end, not_at_end, refused, expected;
@@ -165,8 +152,7 @@ static void test_checkpoint_at_end(void **state) {
     }
 }
 
-static void test_checkpoint_every(void **state) {
-    (void)state;
+TEST(checkpoint_every) {
     struct job_options options = job_options_defaults();
     struct plan_policy policy;
     struct error error = {0};
@@ -179,18 +165,4 @@ static void test_checkpoint_every(void **state) {
     options.checkpoint_every = 0;
     assert_int_equal(job_options_check(&options, &policy, &error), 0);
     assert_int_equal(options.checkpoint_every, JOB_CHECKPOINT_EVERY_DEFAULT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_thresholds),
-        cmocka_unit_test(test_heartbeat),
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_answer_timeout),
-        cmocka_unit_test(test_checkpoint_at_end),
-        cmocka_unit_test(test_checkpoint_every),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

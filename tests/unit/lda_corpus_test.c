@@ -1,33 +1,19 @@
-/* Tests of apps/lda's readers: each format, plain and gzip, what is refused and with which line, the tokenizer,
+/* Tests of apps/lda's readers: each format, plain and gzip; refused input with its line; the tokenizer;
  * vocabularies. */
 #include <dirent.h>
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <cmocka.h>
-
 #include "apps/lda/corpus.h"
 #include "apps/lda/tokens.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
-static char folder[] = "/tmp/lda_corpus_test.XXXXXX";
-static char path[256];
+static const char path[] = "input";
 
-static void write_bytes(const char *name, const void *bytes, size_t size) {
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
-
-/* What is read, as text: "number: word*count word*count; ..." */
+/* Collects read documents as text: "number: word*count word*count; ..." */
 struct read_text {
     char text[4096];
     size_t length;
@@ -46,7 +32,8 @@ static int add_bag(void *context, const struct lda_bag *bag) {
     }
     assert_true(tokens == bag->tokens || bag->count > 200);
     read->length += (size_t)snprintf(read->text + read->length, sizeof read->text - read->length, ";");
-    read->length = read->length < sizeof read->text / 2 ? read->length : 0; /* of long ones only sizes are looked at */
+    /* for long documents only sizes are checked */
+    read->length = read->length < sizeof read->text / 2 ? read->length : 0;
     return 0;
 }
 
@@ -56,7 +43,7 @@ static int read_as(enum lda_format format, const char *text, struct read_text *r
                    struct error *error) {
     struct lda_corpus corpus = {
         .path = path, .format = format, .vocabulary = &vocabulary, .closed = vocabulary.count > 0, .minimum_length = 3};
-    write_bytes("input", text, strlen(text));
+    write_text(path, text);
     *read = (struct read_text){.length = 0};
     return lda_corpus_read(&corpus, add_bag, read, size, error);
 }
@@ -90,8 +77,7 @@ static void forget_words(void) {
     lda_vocabulary_close(&vocabulary);
 }
 
-static void test_uci(void **state) {
-    (void)state;
+TEST(uci) {
     assert_reads("3\n5\n4\n1 2 3\n1 5 1\n3 1 2\n3 2 1\n", "0: 1*3 4*1;2: 0*2 1*1;", 5);
     assert_reads(" 2 \n9\n3\r\n1 2 3\r\n2\t1  1\n\n2 1 4", "0: 1*3;1: 0*5;", 9);
     assert_refused("3\n5\n4\n1 2 3\n1 5 1\n3 1 2\n", "ends after 3 counts: expected 4");
@@ -115,8 +101,7 @@ static void test_uci(void **state) {
     assert_refused_as(LDA_FORMAT_UCI, "2 0:1 1:1\n", ":1: expected the number of documents", AML_EINPUT);
 }
 
-static void test_lda_c(void **state) {
-    (void)state;
+TEST(lda_c) {
     assert_reads("2 7:1 3:2\n0\n1 3:1\n", "0: 3*2 7*1;2: 3*1;", 8);
     assert_reads("2  7:1\t7:2 \r\n", "0: 7*3;", 8);
     assert_refused("2 7:1\n", ":1: 1 words, expected 2");
@@ -130,8 +115,7 @@ static void test_lda_c(void **state) {
     assert_refused("1 7:1\n\n", ":2: expected 'M word:count");
 }
 
-static void test_a_vocabulary_bounds_the_words(void **state) {
-    (void)state;
+TEST(a_vocabulary_bounds_the_words) {
     lda_vocabulary_add(&vocabulary, "first", 5);
     lda_vocabulary_add(&vocabulary, "second", 6);
     assert_reads("1 1:4\n", "0: 1*4;", 2);
@@ -140,8 +124,7 @@ static void test_a_vocabulary_bounds_the_words(void **state) {
     forget_words();
 }
 
-static void test_text(void **state) {
-    (void)state;
+TEST(text) {
     assert_reads("The cat, the DOG.\n\nDog's 42 dog x2y to; dogs' 'cat'\n", "0: 0*2 1*1 2*1;2: 1*1 2*1 3*1 4*1 5*1;",
                  6);
     assert_string_equal(lda_vocabulary_word(&vocabulary, 2), "dog");
@@ -149,7 +132,7 @@ static void test_text(void **state) {
     assert_string_equal(lda_vocabulary_word(&vocabulary, 4), "x2y");
     assert_string_equal(lda_vocabulary_word(&vocabulary, 5), "dogs");
     assert_null(lda_vocabulary_word(&vocabulary, 6));
-    /* Now closed: others are passed over. */
+    /* The vocabulary is now closed: other words are skipped. */
     assert_reads("a mouse and the cat\n", "0: 0*1 1*1;", 6);
     forget_words();
     assert_reads("\xC3\x84hre \xC3\xA4hre na\xC3\xAFve \xD0\x9F\xD0\xA0\xD0\x98 l\xE2\x80\x99"
@@ -169,8 +152,7 @@ static void test_text(void **state) {
     assert_refused_as(LDA_FORMAT_LDA_C, "some words here\n", ":1:", AML_EINPUT);
 }
 
-static void test_stop_words(void **state) {
-    (void)state;
+TEST(stop_words) {
     struct lda_vocabulary stop_words = {0};
     struct lda_corpus corpus = {
         .path = path, .vocabulary = &vocabulary, .stop_words = &stop_words, .minimum_length = 1};
@@ -178,7 +160,7 @@ static void test_stop_words(void **state) {
     struct error error = {0};
     const char *text = "I don't think that the topic of THIS is a word\n";
     assert_int_equal(lda_stop_words_read(&stop_words, NULL, true, &error), 0);
-    write_bytes("input", text, strlen(text));
+    write_text(path, text);
     assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, NULL, &error), 0);
     assert_string_equal(read.text, "0: 0*1 1*1 2*1;");
     assert_string_equal(lda_vocabulary_word(&vocabulary, 1), "topic");
@@ -186,18 +168,15 @@ static void test_stop_words(void **state) {
     forget_words();
 }
 
-static void test_a_folder_of_texts(void **state) {
-    (void)state;
-    char texts[300];
+TEST(a_folder_of_texts) {
     struct read_text read = {.length = 0};
     struct error error = {0};
-    snprintf(texts, sizeof texts, "%s/texts", folder);
-    assert_int_equal(mkdir(texts, 0700), 0);
+    assert_int_equal(mkdir("texts", 0700), 0);
     write_bytes("texts/b", "second file\nof two lines", 24);
     write_bytes("texts/a", "first file", 10);
     write_bytes("texts/c", "", 0);
     write_bytes("texts/.hidden", "\xFF", 1);
-    struct lda_corpus corpus = {.path = texts, .vocabulary = &vocabulary, .minimum_length = 3};
+    struct lda_corpus corpus = {.path = "texts", .vocabulary = &vocabulary, .minimum_length = 3};
     assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, NULL, &error), 0);
     assert_string_equal(read.text, "0: 0*1 1*1;1: 1*1 2*1 3*1 4*1;");
     corpus.format = LDA_FORMAT_UCI;
@@ -205,31 +184,27 @@ static void test_a_folder_of_texts(void **state) {
     forget_words();
 }
 
-static void test_gzip(void **state) {
-    (void)state;
+TEST(gzip) {
     struct read_text read = {.length = 0};
     struct error error = {0};
-    unsigned char bytes[512];
-    snprintf(path, sizeof path, "%s/input.gz", folder);
-    gzFile file = gzopen(path, "wb");
+    unsigned char bytes[4096];
+    gzFile file = gzopen("input.gz", "wb");
     assert_non_null(file);
     for (unsigned i = 0; i < 200; i++) {
         gzprintf(file, "1 %u:%u\n", i * 7919 % 1000, i + 1);
     }
     assert_int_equal(gzclose(file), Z_OK);
-    struct lda_corpus corpus = {.path = path};
+    struct lda_corpus corpus = {.path = "input.gz"};
     struct lda_corpus_size size;
     assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, &size, &error), 0);
     assert_int_equal(size.documents, 200);
     assert_int_equal(size.tokens, 200 * 201 / 2);
-    FILE *stream = fopen(path, "re");
-    size_t length = fread(bytes, 1, sizeof bytes, stream);
-    fclose(stream);
-    write_bytes("cut.gz", bytes, length - 100);
+    write_bytes("cut.gz", bytes, read_bytes("input.gz", bytes, sizeof bytes) - 100);
+    corpus.path = "cut.gz";
     assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, &size, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, "truncated gzip data"));
     error = (struct error){0};
-    corpus.path = folder;
+    corpus.path = ".";
     assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, &size, &error), AML_EINPUT); /* words have no names */
     error = (struct error){0};
     corpus.path = "/nonexistent";
@@ -240,8 +215,8 @@ static void test_gzip(void **state) {
 static void assert_vocabulary(const char *text, const char *part) {
     struct lda_vocabulary words = {0};
     struct error error = {0};
-    write_bytes("words", text, strlen(text));
-    int result = lda_vocabulary_read(&words, path, &error);
+    write_text("words", text);
+    int result = lda_vocabulary_read(&words, "words", &error);
     if (part != NULL && (result != AML_EINPUT || strstr(error.text, part) == NULL)) {
         fail_msg("%d: %s", result, error.text);
     }
@@ -249,8 +224,7 @@ static void assert_vocabulary(const char *text, const char *part) {
     lda_vocabulary_close(&words);
 }
 
-static void test_vocabularies(void **state) {
-    (void)state;
+TEST(vocabularies) {
     char long_word[LDA_WORD_MAX + 2];
     memset(long_word, 'x', sizeof long_word);
     long_word[LDA_WORD_MAX + 1] = '\0';
@@ -275,9 +249,9 @@ static void test_vocabularies(void **state) {
     lda_vocabulary_close(&words);
 }
 
-/* As other systems and editors write them. The gzip of all is read by the same code. */
-static void test_line_ends_marks_and_blanks(void **state) {
-    (void)state;
+/* Line ends, byte order marks and blanks as other systems and editors write them. The same code reads the gzip of
+ * all files. */
+TEST(line_ends_marks_and_blanks) {
     assert_reads("\xEF\xBB\xBF"
                  "3\r5\r4\r1 2 3\r1 5 1 \r3 1 2\r3 2 1",
                  "0: 1*3 4*1;2: 0*2 1*1;", 5);
@@ -300,9 +274,8 @@ static void test_line_ends_marks_and_blanks(void **state) {
     assert_refused("BZh91AY&SY data", ": bzip2 data: expected plain text, gzip or zstd");
 }
 
-/* Longer than the reader's buffer. */
-static void test_long_lines(void **state) {
-    (void)state;
+/* Lines longer than the reader's buffer. */
+TEST(long_lines) {
     enum { WORDS = 100000 };
     char *text = malloc(WORDS * 10 + 20);
     struct read_text read = {.length = 0};
@@ -318,30 +291,6 @@ static void test_long_lines(void **state) {
     free(text);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_uci),
-        cmocka_unit_test(test_lda_c),
-        cmocka_unit_test(test_a_vocabulary_bounds_the_words),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_stop_words),
-        cmocka_unit_test(test_a_folder_of_texts),
-        cmocka_unit_test(test_gzip),
-        cmocka_unit_test(test_vocabularies),
-        cmocka_unit_test(test_line_ends_marks_and_blanks),
-        cmocka_unit_test(test_long_lines),
-    };
-    return cmocka_run_group_tests_name("lda_corpus", tests, set_up, tear_down);
+    return tests_run(files_open, files_close);
 }

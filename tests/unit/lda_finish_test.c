@@ -1,20 +1,15 @@
-/* Tests of the end of a job of lda, on tables made up here: every kind of wrong count is found and named, right ones
- * pass, and the model that was not completed is not left behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* Tests of the end of an lda job on made-up tables: wrong counts of every kind are found and named, and right counts
+ * pass. An incomplete model leaves no file. */
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "apps/lda/finish.h"
 #include "apps/lda/model.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 enum { TOPICS = 3, WORDS = 4 };
 
-/* What aml_scan finds. */
+/* Contents of the tables that aml_scan reads. */
 static int32_t words[WORDS][TOPICS + 1];
 static uint64_t keys[WORDS];
 static int64_t topics[TOPICS];
@@ -22,17 +17,15 @@ static char said[256];
 
 int aml_scan(aml_worker *worker, unsigned table,
              int (*each)(void *context, const uint64_t *keys, const void *rows, size_t count), void *context) {
-    (void)worker;
     if (table == 1) {
         return each(context, (const uint64_t[]){0}, topics, 1);
     }
-    int result = each(context, keys, words, WORDS / 2); /* in two pieces */
+    int result = each(context, keys, words, WORDS / 2); /* in two calls */
     return result != 0 ? result : each(context, keys + WORDS / 2, words + WORDS / 2, WORDS - WORDS / 2);
 }
 
 int aml_error(aml_worker *worker, int code, const char *format, ...) {
     va_list arguments;
-    (void)worker;
     va_start(arguments, format);
     vsnprintf(said, sizeof said, format, arguments);
     va_end(arguments);
@@ -52,7 +45,7 @@ static void make_tables(void) {
     said[0] = '\0';
 }
 
-static char path[] = "/tmp/lda_finish_test.XXXXXX";
+static const char path[] = "model";
 
 static int finish(void) {
     static const struct lda_vocabulary no_names;
@@ -77,8 +70,7 @@ static void assert_wrong(const char *part) {
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-static void test_right_counts_pass(void **state) {
-    (void)state;
+TEST(right_counts_pass) {
     struct lda_model model;
     struct error error = {0};
     make_tables();
@@ -91,8 +83,7 @@ static void test_right_counts_pass(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
-static void test_wrong_counts_are_found(void **state) {
-    (void)state;
+TEST(wrong_counts_are_found) {
     make_tables();
     words[0][0] = -1;
     words[0][1] = 4;
@@ -115,13 +106,5 @@ static void test_wrong_counts_are_found(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_counts_pass),
-        cmocka_unit_test(test_wrong_counts_are_found),
-    };
-    int file = mkstemp(path); /* a name that is free */
-    if (file < 0 || close(file) != 0 || unlink(path) != 0) {
-        return 1;
-    }
-    return cmocka_run_group_tests_name("lda_finish", tests, NULL, NULL);
+    return tests_run(files_open, files_close);
 }

@@ -1,23 +1,15 @@
-/* The formats that apps/lda recognizes besides UCI's, Blei's and plain text: MatrixMarket, Vowpal Wabbit, tables, lines
- * of MALLET; counts as decimals; what is refused although it could be taken for text; documents without words; and the
- * inputs of ../shared/cases. */
+/* The formats that apps/lda recognizes besides UCI's, Blei's and plain text: MatrixMarket, Vowpal Wabbit, tables and
+ * lines of MALLET. Also: decimal counts, refused input that resembles text, documents without words, and the inputs
+ * of ../shared/cases. */
 #include "apps/lda/corpus.h"
 #include "apps/lda/reader.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static char folder[] = "/tmp/lda_formats_test.XXXXXX";
-static char path[64];
-
-/* What is read, as text: "id(word*count word*count) ...", and what is said of it. */
+/* Collects read documents as text, "id(word*count word*count) ...", and the reader's description of the file. */
 struct read_text {
     char text[8192];
     size_t length;
@@ -63,7 +55,7 @@ static void add_note(void *context, const char *text) {
     strncat(read->notes, text, sizeof read->notes - strlen(read->notes) - 1);
 }
 
-/* Reads a file as `options` say; words get names as they occur. */
+/* Reads a file with `options`; words get their names in order of occurrence. */
 static int read_file(const char *file, struct lda_corpus options, struct read_text *read, struct error *error) {
     struct lda_vocabulary words = {0};
     *read = (struct read_text){.names = &words};
@@ -79,11 +71,8 @@ static int read_file(const char *file, struct lda_corpus options, struct read_te
 }
 
 static int read_as(struct lda_corpus options, const char *text, struct read_text *read, struct error *error) {
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-    return read_file(path, options, read, error);
+    write_text("input", text);
+    return read_file("input", options, read, error);
 }
 
 static void assert_reads(struct lda_corpus options, const char *text, const char *expected, const char *note) {
@@ -109,17 +98,16 @@ static void assert_refused(struct lda_corpus options, const char *text, const ch
 
 static const struct lda_corpus any = {.format = LDA_FORMAT_AUTO};
 
-/* ---- The tests ---- */
+/* ---- Tests ---- */
 
-static void test_matrix_market(void **state) {
-    (void)state;
+TEST(matrix_market) {
     assert_reads(any,
                  "%%MatrixMarket matrix coordinate real general\n%by gensim\n3 5 4                 \n"
                  "1 1 4\n1 5 1.0\n3 2 2.000e+00\n3 3 10e-1\n",
                  "#0(0*4 4) #2(1*2 2) ", "its 3 rows taken for documents and its 5 columns for words");
     assert_reads(any, "%%matrixmarket MATRIX Coordinate pattern General\r\n2 3 3\r\n1 1\r\n1 3\r\n2 2",
                  "#0(0 2) #1(1) ", "2 rows");
-    /* As scipy writes a matrix by columns; explicit zeros, and one entry twice. */
+    /* A matrix by columns as scipy writes it, with explicit zeros and a repeated entry. */
     assert_reads(any, "%%MatrixMarket matrix coordinate integer general\n3 2 5\n1 1 2\n3 1 0\n3 1 4\n1 2 1\n1 2 1\n",
                  "#0(0*2 1*2) #2(0*4) ", "not in the order of rows");
     assert_refused(any, "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 4\n2 2 1\n",
@@ -143,9 +131,8 @@ static void test_matrix_market(void **state) {
     lda_vocabulary_close(&words);
 }
 
-/* Numbers are told by their own bytes, whatever stands behind them. */
-static void test_the_form_of_numbers(void **state) {
-    (void)state;
+/* A number is recognized by its own bytes, whatever follows. */
+TEST(the_form_of_numbers) {
     static const char *const numbers[] = {"0", "-1.5", "+.5", "1e-3", "12E6"};
     static const char *const others[] = {"", "e5", "E", "1x", "x1", "1 2", "0x1F", "1,5"};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -154,15 +141,14 @@ static void test_the_form_of_numbers(void **state) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         assert_false(lda_is_number(others[i], strlen(others[i])));
     }
-    static const char run_on[] = {'1', '2', '3', '4'}; /* no end behind it */
+    static const char run_on[] = {'1', '2', '3', '4'}; /* no end after the number */
     assert_true(lda_is_number(run_on, sizeof run_on));
     assert_true(lda_is_number("12x", 2));
     assert_false(lda_is_number("x12", 1));
 }
 
-/* No format passes on more documents than the limit. */
-static void test_the_limit_of_documents(void **state) {
-    (void)state;
+/* No format reads more documents than the limit. */
+TEST(the_limit_of_documents) {
     struct read_text read = {.text = ""};
     struct error error = {0};
     const struct lda_corpus corpus = {.path = "many"};
@@ -172,8 +158,7 @@ static void test_the_limit_of_documents(void **state) {
     assert_string_equal(error.text, "many: more than 2000000000 documents");
 }
 
-static void test_counts_as_decimals(void **state) {
-    (void)state;
+TEST(counts_as_decimals) {
     assert_reads(any, "2\n3\n3\n1 1 4.0\n1 3 1e1\n2 2 2.50e1\n", "#0(0*4 2*10) #1(1*25) ", "");
     assert_reads(any, "2 3 2\n1 1 4\n2 3 1.\n", "#0(0*4) #1(2) ", "");
     assert_reads(any, "2 0:4.0 7:0.1e1\n1 3:2\n", "#0(0*4 7) #1(3*2) ", "");
@@ -199,8 +184,7 @@ static void test_counts_as_decimals(void **state) {
     assert_refused(any, "2 2 2\n1 1 1\n", "ends after 1 counts: expected 2, as its header says");
 }
 
-static void test_vowpal_wabbit(void **state) {
-    (void)state;
+TEST(vowpal_wabbit) {
     assert_reads(any, "| cat:2 dog\n|\n| dog:3 a:1.0 b:0\n", "#0(cat*2 dog) #2(dog*3 a) ", "");
     assert_reads(any, "doc1 |text cat:2 dog |author smith jones\ndoc2 |author smith |text dog\n",
                  "doc1(cat*2 dog) doc2(dog) ", "words of the namespace text; those of author are left out");
@@ -213,14 +197,13 @@ static void test_vowpal_wabbit(void **state) {
                  "those of text");
     assert_reads((struct lda_corpus){.format = LDA_FORMAT_VW}, "d one two\n", "d(one two) ", "");
     assert_refused(any, "| cat:2\n| dog:x:2.5\n", ":2: count 2.5");
-    /* No lines of Vowpal Wabbit. */
+    /* These are not lines of Vowpal Wabbit. */
     assert_reads(any, "| name | size |\n", "#0(name size) ", "");
     assert_reads(any, "Breaking news | The Times\n", "#0(breaking news the times) ", "");
     assert_reads(any, "at 10:30 | room 5\n", "#0(room) ", "");
 }
 
-static void test_tables(void **state) {
-    (void)state;
+TEST(tables) {
     assert_reads(any, "id,text\n7,\"one, two\"\n8,three\n", "7(one two) 8(three) ",
                  "the text is in column 2, ids in column 1");
     assert_reads(any, "text\tlabel\tdoc_id\nthe \"cat\"\tx\ta1\n\"the \"\"dog\"\"\"\ty\ta2\n",
@@ -256,8 +239,7 @@ static void test_tables(void **state) {
                    "no column of 'x,y' is known to be text");
 }
 
-static void test_mallet(void **state) {
-    (void)state;
+TEST(mallet) {
     assert_reads(any, "d1\ten\tThe cat\nd2\ten\tThe \"dog\n\nd3\ten\t\n", "d1(the cat) d2(the dog) ",
                  "id, label and text, separated by tabs");
     assert_reads(any, "d1\tThe cat sat\nd2\tThe dog\n", "d1(the cat sat) d2(the dog) ", "id and text");
@@ -266,8 +248,7 @@ static void test_mallet(void **state) {
     assert_reads(any, "Chapter one\tThe cat\n", "#0(chapter one the cat) ", "");
 }
 
-static void test_what_is_no_text_is_refused(void **state) {
-    (void)state;
+TEST(what_is_no_text_is_refused) {
     assert_refused(any, "{\"id\": 1, \"text\": \"a cat\"}\n", ":1: JSON: ");
     assert_refused(any, "[{\"text\": \"a cat\"}]\n", ":1: JSON: ");
     assert_refused(any, "@RELATION news\n", ":1: ARFF");
@@ -282,7 +263,7 @@ static void test_what_is_no_text_is_refused(void **state) {
     assert_refused(any, "0,\"the cat\"\n1,\"the dog\"\n", "a table without a header: --columns text=2");
     assert_reads((struct lda_corpus){.format = LDA_FORMAT_TEXT}, "docno,narrative\n1,abc\n",
                  "#0(docno narrative) #1(abc) ", "");
-    /* Prose, lists of words. */
+    /* Prose and lists of words. */
     assert_reads(any, "Hello, world\nYes, sir\n", "#0(hello world) #1(yes sir) ", "");
     assert_reads(any, "apple,banana\ncherry,date\n", "#0(apple banana) #1(cherry date) ", "");
     assert_reads(any, "\"Well\", he said, \"no\"\n\"Well\", she said, \"yes\"\n",
@@ -291,8 +272,7 @@ static void test_what_is_no_text_is_refused(void **state) {
     assert_reads(any, "[see] the note {here}\n", "#0(see the note here) ", "");
 }
 
-static void test_documents_without_words_are_passed_on(void **state) {
-    (void)state;
+TEST(documents_without_words_are_passed_on) {
     const struct lda_corpus all = {.empty = true};
     assert_reads(all, "5\n3\n2\n2 1 1\n4 2 1\n", "#0() #1(0) #2() #3(1) #4() ", "");
     assert_reads(all, "0\n1 2:1\n0\n", "#0() #1(2) #2() ", "");
@@ -307,8 +287,7 @@ static void test_documents_without_words_are_passed_on(void **state) {
     lda_vocabulary_close(&words);
 }
 
-static void test_cases(void **state) {
-    (void)state;
+TEST(cases) {
     static const struct {
         const char *name;
         uint64_t documents, tokens; /* 0: refused */
@@ -320,7 +299,7 @@ static void test_cases(void **state) {
         char file[256];
         struct read_text read;
         struct error error;
-        snprintf(file, sizeof file, "%s/../shared/cases/files/%s", source != NULL ? source : ".", cases[c].name);
+        snprintf(file, sizeof file, "%s/../shared/cases/files/%s", source, cases[c].name);
         if (access(file, R_OK) != 0) {
             print_message("skipped: %s is missing\n", file);
             continue;
@@ -340,30 +319,6 @@ static void test_cases(void **state) {
     }
 }
 
-static int set_up(void **state) {
-    (void)state;
-    snprintf(path, sizeof path, "%s/input", mkdtemp(folder));
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matrix_market),
-        cmocka_unit_test(test_the_form_of_numbers),
-        cmocka_unit_test(test_the_limit_of_documents),
-        cmocka_unit_test(test_counts_as_decimals),
-        cmocka_unit_test(test_vowpal_wabbit),
-        cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_mallet),
-        cmocka_unit_test(test_what_is_no_text_is_refused),
-        cmocka_unit_test(test_documents_without_words_are_passed_on),
-        cmocka_unit_test(test_cases),
-    };
-    return cmocka_run_group_tests_name("lda's formats", tests, set_up, tear_down);
+    return tests_run(files_open, files_close_one);
 }

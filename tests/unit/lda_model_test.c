@@ -1,22 +1,16 @@
-/* Tests of apps/lda's model file: what is written is read again, every damaged byte and every shorter file is refused
- * with one line, and nothing is left of a file that was not completed. */
+/* Tests of apps/lda's model file: it is read as written, every damaged byte and every shorter file is refused in one
+ * line, and an incomplete file is removed. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <cmocka.h>
-
 #include "apps/lda/model.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 enum { TOPICS = 5, WORDS = 4, FILE_MAX = 1024 };
 
-static char folder[] = "/tmp/lda_model_test.XXXXXX";
-static char path[256];
+static const char path[] = "model";
 static const int32_t rows[WORDS][TOPICS] = {
     {0, 3, 0, 0, 1}, {0, 0, 0, 0, 0}, {7, 0, 0, 0, 0}, {1, 1, 1, 1, 2147483647}};
 static const struct lda_model_header header = {TOPICS, WORDS, 0.5, 0.01};
@@ -37,21 +31,6 @@ static void write_model(const char *const *names) {
     lda_vocabulary_close(&vocabulary);
 }
 
-static size_t read_file(unsigned char bytes[FILE_MAX]) {
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    size_t size = fread(bytes, 1, FILE_MAX, file);
-    fclose(file);
-    return size;
-}
-
-static void write_file(const unsigned char *bytes, size_t size) {
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void assert_refused(const char *part) {
     struct lda_model model;
     struct error error = {0};
@@ -61,8 +40,7 @@ static void assert_refused(const char *part) {
     }
 }
 
-static void test_what_is_written_is_read(void **state) {
-    (void)state;
+TEST(what_is_written_is_read) {
     static const char *const names[WORDS] = {"alpha", "b", "gr\xC3\xBC\xC3\x9F", "omega"};
     for (unsigned named = 0; named < 2; named++) {
         struct lda_model model;
@@ -90,29 +68,27 @@ static void test_what_is_written_is_read(void **state) {
     }
 }
 
-static void test_every_damage_is_found(void **state) {
-    (void)state;
+TEST(every_damage_is_found) {
     static const char *const names[WORDS] = {"one", "two", "three", "four"};
     unsigned char bytes[FILE_MAX];
     write_model(names);
-    size_t size = read_file(bytes);
+    size_t size = read_bytes(path, bytes, FILE_MAX);
     for (size_t i = 0; i < size; i++) {
         for (unsigned bit = 0; bit < 8; bit += 3) {
             bytes[i] ^= (unsigned char)(1U << bit);
-            write_file(bytes, size);
+            write_bytes(path, bytes, size);
             assert_refused("model file");
             bytes[i] ^= (unsigned char)(1U << bit);
         }
     }
     for (size_t length = 0; length < size; length++) {
-        write_file(bytes, length);
+        write_bytes(path, bytes, length);
         assert_refused("model file");
     }
 }
 
-/* Changes that the checksum does not tell of. */
-static void test_contents_are_checked(void **state) {
-    (void)state;
+/* Wrong contents with a right checksum. */
+TEST(contents_are_checked) {
     static const char *const names[WORDS] = {"one", "two", "three", "four"};
     static const struct {
         size_t at;
@@ -126,7 +102,7 @@ static void test_contents_are_checked(void **state) {
     };
     unsigned char bytes[FILE_MAX];
     write_model(names);
-    size_t size = read_file(bytes);
+    size_t size = read_bytes(path, bytes, FILE_MAX);
     for (size_t c = 0; c < sizeof changes / sizeof changes[0]; c++) {
         unsigned char before = bytes[changes[c].at];
         bytes[changes[c].at] = changes[c].value;
@@ -134,7 +110,7 @@ static void test_contents_are_checked(void **state) {
         for (unsigned i = 0; i < 4; i++) {
             bytes[size - 4 + i] = (unsigned char)(checksum >> (8 * i));
         }
-        write_file(bytes, size);
+        write_bytes(path, bytes, size);
         assert_refused(changes[c].part);
         bytes[changes[c].at] = before;
     }
@@ -142,44 +118,23 @@ static void test_contents_are_checked(void **state) {
     assert_refused("No such file");
 }
 
-static void test_an_abandoned_file_leaves_the_old_one(void **state) {
-    (void)state;
+TEST(an_abandoned_file_leaves_the_old_one) {
     struct lda_model_writer *writer;
     struct error error = {0};
     unsigned char before[FILE_MAX];
     unsigned char after[FILE_MAX];
     write_model(NULL);
-    size_t size = read_file(before);
+    size_t size = read_bytes(path, before, FILE_MAX);
     assert_int_equal(lda_model_writer_open(&writer, path, &header, &error), 0);
     assert_int_equal(lda_model_writer_row(writer, 0, rows[0], &error), 0);
     assert_int_equal(lda_model_writer_close(writer, AML_EFAIL, NULL, &error), AML_EFAIL);
-    assert_int_equal(read_file(after), size);
+    assert_int_equal(read_bytes(path, after, FILE_MAX), size);
     assert_memory_equal(before, after, size);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(rmdir(folder), 0); /* nothing else is there */
-    assert_non_null(mkdtemp(strcpy(folder, "/tmp/lda_model_test.XXXXXX")));
+    assert_int_equal(files_in("."), 0); /* no other file is left */
     assert_int_equal(lda_model_writer_open(&writer, "/nonexistent/model", &header, &error), AML_EFAIL);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    bool made = mkdtemp(folder) != NULL;
-    snprintf(path, sizeof path, "%s/model", folder);
-    return made ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_written_is_read),
-        cmocka_unit_test(test_every_damage_is_found),
-        cmocka_unit_test(test_contents_are_checked),
-        cmocka_unit_test(test_an_abandoned_file_leaves_the_old_one),
-    };
-    return cmocka_run_group_tests_name("lda_model", tests, set_up, tear_down);
+    return tests_run(files_open, files_close_one);
 }

@@ -63,7 +63,7 @@ struct reference {
     double alpha, beta;
     uint64_t random;
     int32_t *document;   /* n_dk */
-    double *probability; /* summed up */
+    double *probability; /* cumulative */
 };
 
 static void sample_token(struct reference *reference, uint32_t word, uint16_t *assigned) {
@@ -88,7 +88,7 @@ static void sample_token(struct reference *reference, uint32_t word, uint16_t *a
     *assigned = (uint16_t)(k + 1);
 }
 
-/* Goes through all tokens; `first`: gives them random topics, else draws new ones. */
+/* Goes through all tokens. With `first`, gives them random topics, else draws new ones. */
 static void sweep(struct reference *reference, int first) {
     const struct lda_texts *texts = reference->texts;
     struct lda_state *state = reference->state;

@@ -1,22 +1,16 @@
-/* Tests of apps/lda's arithmetic: each of the sampler's two kinds of proposals leads to the distribution it should, by
- * enumeration; counts stay exact in several threads, with the same result as in one; the likelihood after 100
- * iterations is that of exact sampling; likelihood, new documents and alpha. */
+/* Tests of apps/lda's arithmetic. Enumeration shows that both kinds of the sampler's proposals lead to the right
+ * distribution. Counts stay exact, with the same result in one or several threads. After 100 iterations the
+ * likelihood is that of exact sampling. Also likelihood, new documents and alpha. */
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "apps/lda/corpus.h"
 #include "apps/lda/likelihood.h"
 #include "apps/lda/prior.h"
+#include "tests/test.h"
 #include "tests/unit/lda_reference.h"
 
 enum { THREADS_MAX = 4, SEED = 5 };
@@ -129,7 +123,7 @@ static void train(struct trainer *trainer, unsigned iterations) {
     }
 }
 
-/* Counts again, from the assignments. */
+/* Recomputes the counts from the assignments. */
 static void assert_counts_are_exact(const struct trainer *trainer) {
     const struct lda_texts *texts = trainer->texts;
     struct lda_state counted;
@@ -153,7 +147,7 @@ static void assert_counts_are_exact(const struct trainer *trainer) {
     lda_state_close(&counted);
 }
 
-/* Documents about one of four subjects each, with words of their own and words that all use. */
+/* Makes documents on one of four subjects each. Subjects have words of their own, and all use some common words. */
 static void make_texts(struct lda_texts *texts, uint32_t documents) {
     *texts = (struct lda_texts){0};
     for (uint32_t d = 0; d < documents; d++) {
@@ -171,8 +165,7 @@ static void make_texts(struct lda_texts *texts, uint32_t documents) {
     }
 }
 
-static void test_counts_are_exact_in_threads(void **state) {
-    (void)state;
+TEST(counts_are_exact_in_threads) {
     struct lda_texts texts;
     make_texts(&texts, 300);
     const uint32_t topics[] = {1, 2, 7, 20, 1000};
@@ -194,8 +187,7 @@ static void test_counts_are_exact_in_threads(void **state) {
     lda_texts_close(&texts);
 }
 
-static void test_threads_do_not_change_the_result(void **state) {
-    (void)state;
+TEST(threads_do_not_change_the_result) {
     struct lda_texts texts;
     uint16_t *first = NULL;
     make_texts(&texts, 200);
@@ -222,8 +214,8 @@ static void test_threads_do_not_change_the_result(void **state) {
 
 enum { TINY_TOPICS = 3, TINY_TOKENS = 4, TINY_STATES = 81, TINY_DRAWS = 200000 };
 
-/* The largest difference between how often each state came and how probable it is, in standard deviations of as many
- * independent draws. Neighbouring draws depend on each other, so a few times more is allowed than for those. */
+/* The largest difference between a state's frequency and its probability, in standard deviations of independent
+ * draws. As consecutive draws depend on each other, a few more deviations are allowed. */
 static void assert_distribution(const double *weights, const double *seen) {
     double sum = 0;
     double distance = 0;
@@ -238,10 +230,9 @@ static void assert_distribution(const double *weights, const double *seen) {
     }
 }
 
-/* Tokens of one document, each of another word, whose rows hold counts of other documents: words' proposals must lead
- * to p(z) ~ prod_i (n_wi,zi + beta) / (n_zi + V beta) times prod_k gamma(n_dk + alpha). */
-static void test_proposals_of_words_lead_to_the_posterior(void **state) {
-    (void)state;
+/* Tokens of one document, each of another word, whose rows have counts of other documents. The words' proposals must
+ * lead to p(z) ~ prod_i (n_wi,zi + beta) / (n_zi + V beta) times prod_k gamma(n_dk + alpha). */
+TEST(proposals_of_words_lead_to_the_posterior) {
     static const int32_t others[TINY_TOKENS][TINY_TOPICS] = {{5, 0, 1}, {0, 0, 0}, {1, 7, 2}, {2, 1, 0}};
     static const int64_t totals[TINY_TOPICS] = {1000000, 2000000, 1500000};
     const double alpha = 0.4;
@@ -288,9 +279,8 @@ static void test_proposals_of_words_lead_to_the_posterior(void **state) {
     lda_texts_close(&texts);
 }
 
-/* A bad node may have written any number into a document's row. */
-static void test_topics_that_are_none_are_sampled_anew(void **state) {
-    (void)state;
+/* A faulty node may have written any number into a document's row. */
+TEST(topics_that_are_none_are_sampled_anew) {
     static const uint16_t assigned[TINY_TOKENS] = {TINY_TOPICS + 1, 65535, 0, TINY_TOPICS};
     struct lda_texts texts = {0};
     struct lda_state counts;
@@ -309,10 +299,9 @@ static void test_topics_that_are_none_are_sampled_anew(void **state) {
     lda_texts_close(&texts);
 }
 
-/* Documents of one token each, all of the same word: documents' proposals, any topic here, must lead to
- * p(z) ~ prod_k gamma(n_wk + beta) / (n_k + V beta)^n_wk. */
-static void test_proposals_of_documents_lead_to_the_posterior(void **state) {
-    (void)state;
+/* Documents of one token each, all of the same word. The documents' proposals, here any topic, must lead to p(z) ~
+ * prod_k gamma(n_wk + beta) / (n_k + V beta)^n_wk. */
+TEST(proposals_of_documents_lead_to_the_posterior) {
     static const int64_t totals[TINY_TOPICS] = {1000000, 2000000, 1500000};
     const double beta = 0.7;
     struct lda_texts texts = {0};
@@ -328,10 +317,10 @@ static void test_proposals_of_documents_lead_to_the_posterior(void **state) {
     lda_load(&trainer.block, trainer.memory, TINY_TOPICS, SEED, 0, 0, 0, TINY_TOKENS, counts.assigned);
     trainer.block.fresh = true;
     lda_clock_totals(&trainer.clock, trainer.memory, totals);
-    lda_propose(&trainer.clock, trainer.memory, &trainer.block, 0, 1); /* counts them */
+    lda_propose(&trainer.clock, trainer.memory, &trainer.block, 0, 1); /* counts the tokens */
     for (unsigned draw = 0; draw < TINY_DRAWS; draw++) {
         unsigned at = 0;
-        for (unsigned i = 0; i < TINY_TOKENS; i++) { /* words propose nothing new */
+        for (unsigned i = 0; i < TINY_TOKENS; i++) { /* the words' proposals change nothing */
             uint16_t *token = lda_token(&trainer.block, i);
             token[LDA_TOKEN_COUNTED] = token[LDA_TOKEN_TOPIC];
             token[LDA_TOKEN_FIELDS] = token[LDA_TOKEN_FIELDS + 1] = token[LDA_TOKEN_TOPIC];
@@ -389,8 +378,7 @@ static void compare_with_reference(const struct lda_texts *texts, const char *na
     lda_state_close(&counts);
 }
 
-static void test_likelihood_is_that_of_exact_sampling(void **state) {
-    (void)state;
+TEST(likelihood_is_that_of_exact_sampling) {
     static const char *const files[] = {"bow-reuters395/reuters.ldac", "bow-ap/ap.dat.gz",
                                         "bow-kos/docword.kos.txt.gz"};
     const char *source = getenv("PROTEUS_SOURCE");
@@ -411,9 +399,8 @@ static void test_likelihood_is_that_of_exact_sampling(void **state) {
     }
 }
 
-/* The sparse formula against the dense one. */
-static void test_likelihood_of_documents(void **state) {
-    (void)state;
+/* The sparse formula agrees with the dense formula. */
+TEST(likelihood_of_documents) {
     struct lda_texts texts;
     struct lda_state counts;
     struct trainer trainer;
@@ -444,14 +431,13 @@ static void test_likelihood_of_documents(void **state) {
 
 /* ---- New documents ---- */
 
-static void test_new_documents(void **state) {
-    (void)state;
+TEST(new_documents) {
     enum { K = 9 };
     float phi[3 * K];
     float theta[K];
     float scratch[K];
     const uint32_t counts[3] = {7, 0, 2};
-    for (unsigned k = 0; k < K; k++) { /* word 0 belongs to topic 4, word 1 to 5, word 2 to all */
+    for (unsigned k = 0; k < K; k++) { /* word 0 belongs to topic 4, word 1 to topic 5, word 2 to all topics */
         phi[k] = k == 4 ? 0.9F : 0.001F;
         phi[K + k] = k == 5 ? 0.9F : 0.001F;
         phi[2 * K + k] = 0.05F;
@@ -467,8 +453,7 @@ static void test_new_documents(void **state) {
     assert_true(fabs(lda_score(phi, counts, 3, K, theta) - expected) < 1e-3);
 }
 
-static void test_completion_hides_every_other_token(void **state) {
-    (void)state;
+TEST(completion_hides_every_other_token) {
     const uint32_t counts[5] = {1, 3, 1, 1, 2};
     uint32_t known[5];
     uint32_t hidden[5];
@@ -484,7 +469,7 @@ static void test_completion_hides_every_other_token(void **state) {
 /* ---- alpha ---- */
 
 static double gamma_draw(double shape, uint64_t *random) {
-    /* Marsaglia and Tsang's way, for shape + 1, then by a power of a uniform. */
+    /* Marsaglia and Tsang's method for shape + 1, then multiplied by a power of a uniform number. */
     double d = shape + 1 - 1.0 / 3;
     for (;;) {
         double u1 = (double)((hash_mix((*random)++) >> 11) + 1) * 0x1p-53;
@@ -499,8 +484,7 @@ static double gamma_draw(double shape, uint64_t *random) {
     }
 }
 
-static void test_alpha_is_found(void **state) {
-    (void)state;
+TEST(alpha_is_found) {
     enum { K = 10, DOCUMENTS = 3000, TOKENS = 100 };
     static uint32_t counts[DOCUMENTS][K];
     const double truth = 0.3;
@@ -535,20 +519,4 @@ static void test_alpha_is_found(void **state) {
     assert_true(fabs(lda_digamma(1) + 0.57721566490153286) < 1e-8);
     assert_true(fabs(lda_digamma(0.001) + 1000.5755719318) < 1e-6);
     assert_true(fabs(lda_digamma(100) - 4.6001618527) < 1e-8);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts_are_exact_in_threads),
-        cmocka_unit_test(test_threads_do_not_change_the_result),
-        cmocka_unit_test(test_proposals_of_words_lead_to_the_posterior),
-        cmocka_unit_test(test_topics_that_are_none_are_sampled_anew),
-        cmocka_unit_test(test_proposals_of_documents_lead_to_the_posterior),
-        cmocka_unit_test(test_likelihood_is_that_of_exact_sampling),
-        cmocka_unit_test(test_likelihood_of_documents),
-        cmocka_unit_test(test_new_documents),
-        cmocka_unit_test(test_completion_hides_every_other_token),
-        cmocka_unit_test(test_alpha_is_found),
-    };
-    return cmocka_run_group_tests_name("lda_sampler", tests, NULL, NULL);
 }

@@ -1,24 +1,18 @@
-/* apps/lda/survey.c and the runs of apps/lda/corpus.c: documents that are read in parts are those of a whole reading,
- * with the same numbers, whoever reads which part; and what a survey refuses. */
+/* apps/lda/survey.c and the runs of apps/lda/corpus.c: documents read in parts have the contents and numbers of a
+ * whole reading, whoever reads which part. Also what a survey refuses. */
 #include "apps/lda/survey.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
-#include "workers/line_chunks.h"
+#include "workers/data/line_chunks.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+enum { FILES = 4, DOCUMENTS = 3000, LONG = 40000 /* words of a document longer than a split */ };
 
-enum { FILES = 4, DOCUMENTS = 3000, LONG = 40000 /* words of a document that is longer than a split */ };
-
-static char folder[] = "/tmp/lda_survey_test.XXXXXX";
-static char paths[FILES][64];
+static const char *const paths[FILES] = {"0", "1", "2", "3"};
 
 /* ---- Files ---- */
 
@@ -27,11 +21,10 @@ static uint32_t words_of(uint64_t seed, uint32_t document) {
     return document == 1500 ? LONG : random % 20 == 0 ? 0 : (uint32_t)(random >> 32) % 90;
 }
 
-/* Writes documents; the last `empty` ones have no words. `ends`: of lines. */
+/* Writes documents with line ends `ends`; the last `empty` documents have no words. */
 static void write_file(unsigned f, enum lda_format format, uint64_t seed, uint32_t empty, const char *ends) {
-    FILE *file = fopen(paths[f], "we");
+    FILE *file = open_file(paths[f], "we");
     uint64_t counts = 0;
-    assert_non_null(file);
     for (uint32_t d = 0; d < DOCUMENTS - empty; d++) {
         counts += words_of(seed, d);
     }
@@ -55,16 +48,9 @@ static void write_file(unsigned f, enum lda_format format, uint64_t seed, uint32
     assert_int_equal(fclose(file), 0);
 }
 
-static void write_text(unsigned f, const char *text) {
-    FILE *file = fopen(paths[f], "we");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
-
 /* ---- Documents ---- */
 
-/* The documents of a reading, by number: a hash of the words and counts. */
+/* The documents of a reading, by number: a hash of words and counts. */
 struct documents {
     uint64_t hashes[FILES * DOCUMENTS];
     uint64_t count;
@@ -105,7 +91,7 @@ static int survey_as(const struct input_list *list, enum lda_format format, stru
     return lda_survey(list, &corpus, 0, survey, error);
 }
 
-/* Reads each file in `parts` parts, the last first. */
+/* Reads each file in `parts` parts, from the last part to the first. */
 static void read_parts(const struct lda_survey *survey, uint32_t parts, struct documents *documents) {
     struct splits_deal deal;
     splits_deal_open(&deal, parts);
@@ -141,8 +127,7 @@ static void list_files(struct input_list *list, unsigned count) {
     }
 }
 
-static void parts_are_the_whole(void **state) {
-    (void)state;
+TEST(parts_are_the_whole) {
     static const char *const ends[] = {"\n", "\r\n", "\r"};
     for (unsigned e = 0; e < 3; e++) {
         struct error error = {0};
@@ -177,7 +162,7 @@ static void parts_are_the_whole(void **state) {
     }
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused inputs ---- */
 
 static void assert_refused(enum lda_format format, const char *expected) {
     struct error error = {0};
@@ -192,29 +177,26 @@ static void assert_refused(enum lda_format format, const char *expected) {
     input_list_close(&list);
 }
 
-static void surveys_refuse_what_no_part_shows(void **state) {
-    (void)state;
-    write_text(0, "3\n5\n4\n1 2 3\n1 5 1\n3 1 2\n");
+TEST(surveys_refuse_what_no_part_shows) {
+    write_text(paths[0], "3\n5\n4\n1 2 3\n1 5 1\n3 1 2\n");
     assert_refused(LDA_FORMAT_AUTO, "ends after 3 counts: expected 4");
-    write_text(0, "3\n5\n1\n1 2 3\n\n1 5 1\n");
+    write_text(paths[0], "3\n5\n1\n1 2 3\n\n1 5 1\n");
     assert_refused(LDA_FORMAT_AUTO,
                    ":6: expected the end of the file, after as many lines as its header says, got '1 5 1'");
-    write_text(0, "3\n5\n0\n");
+    write_text(paths[0], "3\n5\n0\n");
     assert_refused(LDA_FORMAT_AUTO, "no document has a word");
-    write_text(0, "0\n0\n 00 \n");
+    write_text(paths[0], "0\n0\n 00 \n");
     assert_refused(LDA_FORMAT_LDA_C, "no document has a word");
-    write_text(0, "3\nfive\n0\n");
+    write_text(paths[0], "3\nfive\n0\n");
     assert_refused(LDA_FORMAT_AUTO, ":2: expected the number of words");
-    write_text(0, "");
+    write_text(paths[0], "");
     assert_refused(LDA_FORMAT_AUTO, "the file is empty");
 }
 
-/* The lines of one chunk go backwards from those of the chunk before. */
-static void documents_must_ascend_from_chunk_to_chunk(void **state) {
-    (void)state;
+/* The lines of a chunk have lower numbers than those of the chunk before. */
+TEST(documents_must_ascend_from_chunk_to_chunk) {
     enum { LINES = 90000 };
-    FILE *file = fopen(paths[0], "we");
-    assert_non_null(file);
+    FILE *file = open_file(paths[0], "we");
     fprintf(file, "%d\n9\n%d\n", LINES, LINES);
     for (int line = 0; line < LINES; line++) {
         fprintf(file, "%05d 1 1\n", line < LINES / 2 ? LINES / 2 + line : line - LINES / 2 + 1);
@@ -231,13 +213,12 @@ static void documents_must_ascend_from_chunk_to_chunk(void **state) {
     input_list_close(&list);
 }
 
-static void text_is_not_divided(void **state) {
-    (void)state;
+TEST(text_is_not_divided) {
     struct error error = {0};
     struct input_list list;
     struct lda_survey survey;
-    write_text(0, "1 0:1\n");
-    write_text(1, "the cat\n");
+    write_text(paths[0], "1 0:1\n");
+    write_text(paths[1], "the cat\n");
     list_files(&list, 2);
     assert_int_equal(survey_as(&list, LDA_FORMAT_AUTO, &survey, &error), 0);
     assert_true(!survey.parts && survey.file_count == 0);
@@ -246,8 +227,7 @@ static void text_is_not_divided(void **state) {
     input_list_close(&list);
 }
 
-static void runs_name_the_place_of_an_error(void **state) {
-    (void)state;
+TEST(runs_name_the_place_of_an_error) {
     static const struct {
         enum lda_format format;
         const char *text, *rest, *message;
@@ -275,30 +255,6 @@ static void runs_name_the_place_of_an_error(void **state) {
     }
 }
 
-static int open_folder(void **state) {
-    (void)state;
-    assert_non_null(mkdtemp(folder));
-    for (unsigned f = 0; f < FILES; f++) {
-        snprintf(paths[f], sizeof paths[f], "%s/%u", folder, f);
-    }
-    return 0;
-}
-
-static int close_folder(void **state) {
-    (void)state;
-    for (unsigned f = 0; f < FILES; f++) {
-        unlink(paths[f]);
-    }
-    return rmdir(folder);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_are_the_whole),
-        cmocka_unit_test(surveys_refuse_what_no_part_shows),
-        cmocka_unit_test(documents_must_ascend_from_chunk_to_chunk),
-        cmocka_unit_test(text_is_not_divided),
-        cmocka_unit_test(runs_name_the_place_of_an_error),
-    };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
+    return tests_run(files_open, files_close);
 }

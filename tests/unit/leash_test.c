@@ -1,25 +1,17 @@
-/* leash, under which all tests run: nothing that a test has started is left, however the test ends. */
+/* All tests run under leash: no process that a test has started is left, however the test ends. */
+#include "tests/test.h"
+
 #include <limits.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-enum { HANG_MS = 20 * 1000 }; /* to end a hang */
+enum { HANG_MS = 20 * 1000 }; /* ends a test that hangs */
 
 static char leash[PATH_MAX];
 
 static int set_up(void **state) {
-    (void)state;
     ssize_t length = readlink("/proc/self/exe", leash, sizeof leash - sizeof "/leash");
     char *slash = length > 0 ? strrchr(leash, '/') : NULL;
     if (slash == NULL) {
@@ -31,10 +23,11 @@ static int set_up(void **state) {
 
 struct run {
     pid_t runner; /* leads a process group of its own */
-    int left;     /* of a pipe that all processes of the test inherit: it ends when the last of them does */
+    int left;     /* reading end of a pipe that all processes of the test inherit; ends with the last of them */
 };
 
-/* Starts `script` under leash, which a runner starts. It says "begun" when it has started what it leaves behind. */
+/* A runner starts leash with `script`. The script prints "begun" when it has started the processes that it leaves
+ * behind. */
 static struct run begin(const char *script) {
     struct run run;
     char text[8] = "";
@@ -62,7 +55,7 @@ static struct run begin(const char *script) {
     return run;
 }
 
-/* Asserts that all processes end; returns the runner's status. */
+/* Checks that all processes end. Returns the runner's status. */
 static int end(struct run *run) {
     struct pollfd left = {.fd = run->left, .events = POLLIN};
     char byte;
@@ -74,11 +67,10 @@ static int end(struct run *run) {
     return status;
 }
 
-/* A child, an orphan, and an orphan with a session of its own. */
+/* Leaves behind a child, an orphan, and an orphan with its own session. */
 #define LEFT_BEHIND "sleep 1000 & (sleep 1001 &); (setsid sleep 1002 &); printf begun; "
 
-static void the_status_is_the_tests(void **state) {
-    (void)state;
+TEST(the_status_is_the_tests) {
     struct run good = begin("printf begun");
     assert_int_equal(end(&good), 0);
     struct run bad = begin(LEFT_BEHIND "exit 3");
@@ -89,15 +81,13 @@ static void the_status_is_the_tests(void **state) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
-static void a_test_that_went_well_leaves_nothing(void **state) {
-    (void)state;
+TEST(a_test_that_went_well_leaves_nothing) {
     struct run run = begin(LEFT_BEHIND "exit 0");
     assert_int_equal(end(&run), 0);
 }
 
-/* Ctrl-C for one, or a killed shell. */
-static void signals_to_the_process_group_leave_nothing(void **state) {
-    (void)state;
+/* For example Ctrl-C, or a killed shell. */
+TEST(signals_to_the_process_group_leave_nothing) {
     static const int signals[] = {SIGINT, SIGTERM, SIGKILL};
     for (size_t s = 0; s < sizeof signals / sizeof *signals; s++) {
         struct run run = begin(LEFT_BEHIND "sleep 1003");
@@ -107,19 +97,12 @@ static void signals_to_the_process_group_leave_nothing(void **state) {
     }
 }
 
-static void a_killed_runner_leaves_nothing(void **state) {
-    (void)state;
+TEST(a_killed_runner_leaves_nothing) {
     struct run run = begin(LEFT_BEHIND "sleep 1003");
     assert_int_equal(kill(run.runner, SIGKILL), 0);
     assert_true(WIFSIGNALED(end(&run)));
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_status_is_the_tests),
-        cmocka_unit_test(a_test_that_went_well_leaves_nothing),
-        cmocka_unit_test(signals_to_the_process_group_leave_nothing),
-        cmocka_unit_test(a_killed_runner_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
+    return tests_run(set_up, NULL);
 }

@@ -1,24 +1,18 @@
-/* workers/splits.c and workers/line_chunks.c: the chunks of all splits are the file's lines, each once and in order,
- * whoever reads which part, with any line ends around the borders; so are groups of lines; and what samples of a file
- * find. */
-#include "workers/line_chunks.h"
+/* workers/data/splits.c and workers/data/line_chunks.c: the chunks of all splits give each of the file's lines once
+ * and in order, whoever reads which part. Line ends of any kind may lie at the borders. The same for groups of
+ * lines, and for samples of a file. */
+#include "tests/files.h"
+#include "tests/test.h"
+#include "workers/data/line_chunks.h"
 
 #include "agileml/base/hash.h"
 #include "agileml/base/text_fields.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { TEXT_MAX = 5 << 18, CHUNKS_MAX = 256, THREADS = 3 };
 
-static char folder[] = "/tmp/line_chunks_test.XXXXXX";
-static char path[64];
+static const char path[] = "file";
 
 struct taken {
     struct line_chunk chunk;
@@ -28,7 +22,7 @@ struct taken {
 struct collection {
     struct taken chunks[CHUNKS_MAX];
     size_t count, retired;
-    uint64_t stop_at; /* chunk from which the sink fails, with its number; 0: none */
+    uint64_t stop_at; /* number of the chunk at which the sink fails, with this number as its error; 0: none */
 };
 
 static int collect(void *context, unsigned thread, const struct line_chunk *chunk) {
@@ -46,12 +40,7 @@ static void retire(void *context, const struct line_chunk *chunk, int code) {
     assert_true((code != 0) == (all->stop_at != 0 && chunk->sequence >= all->stop_at));
 }
 
-static void write_file(const char *text, size_t size) {
-    FILE *file = fopen(path, "wb");
-    assert_true(file != NULL && fwrite(text, 1, size, file) == size && fclose(file) == 0);
-}
-
-/* The part's range of a file that is dealt to so many parts, as the first one. */
+/* The range of a part, if this file is the first to be divided into `count` parts. */
 static struct split_part part_of(const struct splits *splits, uint32_t index, uint32_t count) {
     struct splits_deal deal;
     splits_deal_open(&deal, count);
@@ -87,7 +76,7 @@ static struct collection *collection_open(void) {
     return all;
 }
 
-/* Lines of 0 to `longest` bytes with ends of all kinds. */
+/* Makes lines of 0 to `longest` bytes with line ends of all kinds. */
 static size_t make_text(char *text, size_t size, size_t longest, uint64_t seed) {
     size_t at = 0;
     for (uint64_t line = 0; at < size - longest - 2; line++) {
@@ -101,7 +90,7 @@ static size_t make_text(char *text, size_t size, size_t longest, uint64_t seed) 
     return at;
 }
 
-/* Reads the file in `parts` parts, and compares that with the chunks of the whole reading and with the text. */
+/* Reads the file in `parts` parts, and compares the chunks with those of the whole reading and with the text. */
 static void compare(const char *text, size_t size, const struct collection *whole, uint32_t parts) {
     struct error error;
     struct splits splits;
@@ -128,8 +117,7 @@ static void compare(const char *text, size_t size, const struct collection *whol
     splits_close(&splits);
 }
 
-static void parts_of_a_file_are_the_file(void **state) {
-    (void)state;
+TEST(parts_of_a_file_are_the_file) {
     static char text[TEXT_MAX];
     const size_t longest[] = {0, 3, 60, 5000, 400000};
     for (size_t l = 0; l < sizeof longest / sizeof longest[0]; l++) {
@@ -137,10 +125,10 @@ static void parts_of_a_file_are_the_file(void **state) {
         struct splits splits;
         size_t size = make_text(text, sizeof text, longest[l], 17 + l);
         for (unsigned shift = 0; shift < 3; shift++) {
-            /* Line ends at, before and behind a border. */
+            /* Line ends before, across and after a border. */
             memcpy(text + INPUT_SPLIT_MIN - 2 + shift, "\r\n", 2);
             text[INPUT_SPLIT_MIN * 2 - 1 + (int)shift] = '\r';
-            write_file(text, size);
+            write_bytes(path, text, size);
             assert_int_equal(splits_make(&splits, path, &error), 0);
             assert_true(splits.count > 2);
             struct collection *whole = collection_open();
@@ -156,12 +144,12 @@ static void parts_of_a_file_are_the_file(void **state) {
 
 /* ---- Groups ---- */
 
-/* The group of a line is the digit that it begins with; lines that begin otherwise belong to the line before. */
+/* A line's first digit is its group; a line that begins otherwise belongs to the group before. */
 static uint64_t group_of(const char *line) {
     return *line >= '0' && *line <= '9' ? (uint64_t)*line : LINE_GROUP_SAME;
 }
 
-/* Lines of 1 to 60 bytes, in groups of up to `longest` lines, with ends of all kinds, and some empty ones. */
+/* Makes lines of 1 to 60 bytes in groups of up to `longest` lines, with line ends of all kinds and some empty lines. */
 static size_t make_groups(char *text, size_t size, size_t longest, uint64_t seed) {
     size_t at = 0;
     uint64_t line = 0;
@@ -196,7 +184,7 @@ static void read_groups(struct collection *all, const struct splits *splits, uin
     assert_int_equal(line_chunks_read(&reading, &error), (int)all->stop_at);
 }
 
-/* Reads the file in `parts` parts: chunks are whole groups, in order, and named as by a reading of one part. */
+/* Reads the file in `parts` parts. Chunks are whole groups in order, with the same numbers as in a single part. */
 static void compare_groups(const char *text, size_t size, const struct splits *splits, uint32_t parts) {
     struct collection *whole = collection_open();
     size_t at = 0;
@@ -225,19 +213,18 @@ static void compare_groups(const char *text, size_t size, const struct splits *s
     collection_close(whole);
 }
 
-static void groups_are_whole_whoever_reads_them(void **state) {
-    (void)state;
+TEST(groups_are_whole_whoever_reads_them) {
     static char text[TEXT_MAX];
-    /* Lines; up to some that span several chunks, and splits. */
+    /* Lines in a group; the largest groups span several chunks and splits. */
     const size_t longest[] = {1, 4, 300, 20000, 40000};
     for (size_t l = 0; l < sizeof longest / sizeof longest[0]; l++) {
         for (uint64_t seed = 0; seed < 8; seed++) {
             struct error error;
             struct splits splits;
             size_t size = make_groups(text, sizeof text, longest[l], 17 * l + seed);
-            /* A line end at the border, before it, behind it. */
+            /* A line end at the border, before or after it. */
             text[INPUT_SPLIT_MIN - 2 + (int)seed % 4] = seed < 4 ? '\n' : '\r';
-            write_file(text, size);
+            write_bytes(path, text, size);
             assert_int_equal(splits_make(&splits, path, &error), 0);
             assert_true(splits.count > 2);
             compare_groups(text, size, &splits, 1);
@@ -248,9 +235,8 @@ static void groups_are_whole_whoever_reads_them(void **state) {
     }
 }
 
-/* Groups that end where a split ends, so that the next split begins with another group. */
-static void groups_that_end_at_borders(void **state) {
-    (void)state;
+/* Groups end where splits end, so the next split begins with another group. */
+TEST(groups_that_end_at_borders) {
     static char text[TEXT_MAX];
     const size_t lines[] = {2, 16, 1 << 10, INPUT_SPLIT_MIN / 8};
     for (size_t l = 0; l < sizeof lines / sizeof lines[0]; l++) {
@@ -260,7 +246,7 @@ static void groups_that_end_at_borders(void **state) {
             memcpy(text + at, "1234567\n", 8);
             text[at] = (char)('0' + at / 8 / lines[l] % 10);
         }
-        write_file(text, sizeof text);
+        write_bytes(path, text, sizeof text);
         assert_int_equal(splits_make(&splits, path, &error), 0);
         compare_groups(text, sizeof text, &splits, 1);
         compare_groups(text, sizeof text, &splits, (uint32_t)splits.count);
@@ -268,15 +254,14 @@ static void groups_that_end_at_borders(void **state) {
     }
 }
 
-static void a_group_that_is_too_long_reaches_the_sink(void **state) {
-    (void)state;
+TEST(a_group_that_is_too_long_reaches_the_sink) {
     static char text[TEXT_MAX];
     struct error error;
     struct splits splits;
     for (size_t at = 0; at < sizeof text; at += 4) {
         memcpy(text + at, at < 4000 ? "0..\n" : "1..\n", 4);
     }
-    write_file(text, sizeof text);
+    write_bytes(path, text, sizeof text);
     assert_int_equal(splits_make(&splits, path, &error), 0);
     struct collection *all = collection_open();
     read_groups(all, &splits, 0, 1, 300000);
@@ -286,7 +271,7 @@ static void a_group_that_is_too_long_reaches_the_sink(void **state) {
     splits_close(&splits);
 }
 
-/* Compares the number of lines before each chunk with that of the lines in the chunks before. */
+/* The number of lines before each chunk equals the lines in all earlier chunks. */
 static void compare_numbers(const struct collection *whole, const struct splits *splits) {
     struct error error;
     uint64_t lines = 0;
@@ -302,15 +287,14 @@ static void compare_numbers(const struct collection *whole, const struct splits 
     }
 }
 
-static void a_line_has_its_number_in_the_file(void **state) {
-    (void)state;
+TEST(a_line_has_its_number_in_the_file) {
     static char text[TEXT_MAX];
     for (unsigned grouped = 0; grouped < 4; grouped++) {
         struct error error;
         struct splits splits;
         size_t size = grouped == 0 ? make_text(text, sizeof text, 60, 5)
                                    : make_groups(text, sizeof text, grouped < 3 ? 300 : 20000, grouped);
-        write_file(text, size);
+        write_bytes(path, text, size);
         assert_int_equal(splits_make(&splits, path, &error), 0);
         struct collection *whole = collection_open();
         if (grouped > 0) {
@@ -325,12 +309,11 @@ static void a_line_has_its_number_in_the_file(void **state) {
     }
 }
 
-static void a_failure_ends_the_reading(void **state) {
-    (void)state;
+TEST(a_failure_ends_the_reading) {
     static char text[TEXT_MAX];
     struct error error;
     struct splits splits;
-    write_file(text, make_text(text, sizeof text, 60, 5));
+    write_bytes(path, text, make_text(text, sizeof text, 60, 5));
     assert_int_equal(splits_make(&splits, path, &error), 0);
     struct collection *all = collection_open();
     all->stop_at = 2;
@@ -340,14 +323,13 @@ static void a_failure_ends_the_reading(void **state) {
     splits_close(&splits);
 }
 
-static void a_line_that_is_too_long_reaches_the_sink(void **state) {
-    (void)state;
+TEST(a_line_that_is_too_long_reaches_the_sink) {
     static char text[TEXT_MAX];
     struct error error;
     struct splits splits;
     memset(text, 'x', sizeof text);
     memcpy(text, "1\n", 2);
-    write_file(text, sizeof text);
+    write_bytes(path, text, sizeof text);
     assert_int_equal(splits_make(&splits, path, &error), 0);
     struct collection *all = collection_open();
     read_part(all, &splits, 0, 1, 1000);
@@ -357,13 +339,13 @@ static void a_line_that_is_too_long_reaches_the_sink(void **state) {
     splits_close(&splits);
 }
 
-static void a_mark_and_a_lacking_end(void **state) {
-    (void)state;
+TEST(a_mark_and_a_lacking_end) {
     struct error error;
     struct splits splits;
-    write_file("\xEF\xBB\xBF"
-               "1 2\n3 4",
-               10);
+    write_bytes(path,
+                "\xEF\xBB\xBF"
+                "1 2\n3 4",
+                10);
     assert_int_equal(splits_make(&splits, path, &error), 0);
     struct collection *all = collection_open();
     read_part(all, &splits, 0, 1, 1000);
@@ -376,7 +358,7 @@ static void a_mark_and_a_lacking_end(void **state) {
 static struct split_sample sample(const char *text, size_t size, uint32_t parts) {
     struct error error;
     struct splits splits;
-    write_file(text, size);
+    write_bytes(path, text, size);
     assert_int_equal(splits_make(&splits, path, &error), 0);
     struct splits_deal deal;
     splits_deal_open(&deal, parts);
@@ -387,12 +369,11 @@ static struct split_sample sample(const char *text, size_t size, uint32_t parts)
     return sample;
 }
 
-/* Files of any sizes, also of one split, are dealt to the parts whole, in their order, and evenly by bytes. */
-static void parts_of_many_files_are_even(void **state) {
-    (void)state;
+/* Files of any sizes, also of a single split, are divided into contiguous parts of equal size in bytes. */
+TEST(parts_of_many_files_are_even) {
     static const struct {
         size_t files;
-        uint64_t least, most; /* bytes of a file */
+        uint64_t least, most; /* sizes of files in bytes */
     } cases[] = {{1000, 1, 1},
                  {1000, 1, 1000},
                  {300, INPUT_SPLIT_MIN - 1, INPUT_SPLIT_MIN + 1},
@@ -431,8 +412,7 @@ static void parts_of_many_files_are_even(void **state) {
     }
 }
 
-static void samples_find_other_bytes_where_they_look(void **state) {
-    (void)state;
+TEST(samples_find_other_bytes_where_they_look) {
     enum { SMALL = SPLIT_SAMPLES * SPLIT_SAMPLE_BYTES, BIG = SMALL * 2 };
     char *text = malloc(BIG);
     assert_non_null(text);
@@ -443,7 +423,7 @@ static void samples_find_other_bytes_where_they_look(void **state) {
         assert_true(before.blocks != 0 && before.borders != 0 && sample(text, sizes[s], 1).borders == 0);
         assert_true(sample(text, sizes[s], 3).blocks == before.blocks);
         for (unsigned p = 0; p < 3; p++) {
-            /* The middle of a small file; of a large one a place between blocks, and behind the last border's. */
+            /* The last place is the middle of a small file. In a large file it lies between sampled blocks. */
             bool looked_at = p < 2 || sizes[s] < BIG;
             size_t place = p == 0 ? 0 : p == 1 ? sizes[s] - 1 : looked_at ? sizes[s] / 2 : SPLIT_SAMPLE_BYTES + 10;
             text[place] = 'x';
@@ -452,36 +432,11 @@ static void samples_find_other_bytes_where_they_look(void **state) {
         }
     }
     const struct split_sample before = sample(text, BIG, 3);
-    text[(BIG / INPUT_SPLIT_MIN + 1) / 3 * INPUT_SPLIT_MIN - 1] = 'x'; /* the last byte of the first part */
+    text[(BIG / INPUT_SPLIT_MIN + 1) / 3 * INPUT_SPLIT_MIN - 1] = 'x'; /* last byte of the first part */
     assert_true(sample(text, BIG, 3).borders != before.borders);
     free(text);
 }
 
-static int open_folder(void **state) {
-    (void)state;
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/file", folder);
-    return 0;
-}
-
-static int close_folder(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_of_a_file_are_the_file),
-        cmocka_unit_test(groups_are_whole_whoever_reads_them),
-        cmocka_unit_test(groups_that_end_at_borders),
-        cmocka_unit_test(a_group_that_is_too_long_reaches_the_sink),
-        cmocka_unit_test(a_line_has_its_number_in_the_file),
-        cmocka_unit_test(a_failure_ends_the_reading),
-        cmocka_unit_test(a_line_that_is_too_long_reaches_the_sink),
-        cmocka_unit_test(a_mark_and_a_lacking_end),
-        cmocka_unit_test(samples_find_other_bytes_where_they_look),
-        cmocka_unit_test(parts_of_many_files_are_even),
-    };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
+    return tests_run(files_open, files_close_one);
 }

@@ -1,22 +1,14 @@
-/* agileml/base/log: levels, the three forms, the journal's priorities, wrong settings, and every text as JSON. */
+/* agileml/base/log: levels, the three formats, the journal's priorities, wrong settings, and any text as JSON. */
 #include "agileml/base/log.h"
+#include "tests/test.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 enum { CAUGHT_MAX = 16 * 1024 };
 
-/* Standard error goes to a file while a test logs. */
+/* While a test logs, standard error goes to a file. */
 static int real_stderr;
 static FILE *caught_file;
 
@@ -42,7 +34,6 @@ static void set(const char *level, const char *format, const char *job) {
 }
 
 static int forget(void **state) {
-    (void)state;
     unsetenv("PROTEUS_LOG_LEVEL");
     unsetenv("PROTEUS_LOG_FORMAT");
     unsetenv("PROTEUS_LOG_JOB");
@@ -59,7 +50,6 @@ static void log_three(void) {
 }
 
 static void test_levels(void **state) {
-    (void)state;
     static const struct {
         const char *level, *expected;
     } cases[] = {{"error", "mf: error: e\n"},
@@ -85,7 +75,6 @@ static void assert_time(const char *text) {
 }
 
 static void test_text_has_time_job_and_node(void **state) {
-    (void)state;
     char caught[CAUGHT_MAX];
     set(NULL, "text", "night");
     log_set_node("node-2");
@@ -101,7 +90,6 @@ static const char *string_of(const json_t *object, const char *key) {
 }
 
 static void test_json_has_all(void **state) {
-    (void)state;
     char caught[CAUGHT_MAX];
     set("info", "json", "a \"job\"");
     log_set_node("node\\2");
@@ -118,7 +106,7 @@ static void test_json_has_all(void **state) {
     assert_string_equal(string_of(line, "message"), "it said \"no\" and?[2J left");
     assert_int_equal(json_object_size(line), 6);
     json_decref(line);
-    forget(NULL); /* what is not known is absent */
+    forget(NULL); /* unknown fields are left out */
     set(NULL, "json", NULL);
     log_set_node("");
     catch_begin();
@@ -127,9 +115,8 @@ static void test_json_has_all(void **state) {
     assert_null(strstr(caught, "\"node\""));
 }
 
-/* Whatever bytes are quoted, and however many: one line of JSON of at most LOG_LINE_MAX bytes. */
+/* Any bytes in any number give one line of JSON of at most LOG_LINE_MAX bytes. */
 static void test_json_takes_every_text(void **state) {
-    (void)state;
     char caught[CAUGHT_MAX];
     uint64_t random = 7;
     set(NULL, "json", NULL);
@@ -157,9 +144,8 @@ static void test_json_takes_every_text(void **state) {
     }
 }
 
-/* Standard error is the journal when JOURNAL_STREAM names its device and inode. */
+/* JOURNAL_STREAM names the device and inode of standard error if it goes to the journal. */
 static void test_the_journal_gets_priorities(void **state) {
-    (void)state;
     char caught[CAUGHT_MAX];
     char stream[64];
     struct stat status;
@@ -169,7 +155,7 @@ static void test_the_journal_gets_priorities(void **state) {
     setenv("JOURNAL_STREAM", stream, 1);
     set("info", "text", "night");
     log_three();
-    setenv("JOURNAL_STREAM", "1:2", 1); /* of a parent whose standard error was another one */
+    setenv("JOURNAL_STREAM", "1:2", 1); /* the parent's stream, but standard error was redirected */
     set("error", "text", "night");
     log_error("last");
     catch_end(caught);
@@ -178,9 +164,8 @@ static void test_the_journal_gets_priorities(void **state) {
     assert_time(caught + strlen(expected));
 }
 
-/* Options win, and child processes inherit them. */
+/* Options override the environment, and child processes inherit them. */
 static void test_options_and_environment(void **state) {
-    (void)state;
     struct error error = {0};
     setenv("PROTEUS_LOG_LEVEL", "info", 1);
     setenv("PROTEUS_LOG_FORMAT", "json", 1);
@@ -188,7 +173,7 @@ static void test_options_and_environment(void **state) {
     assert_string_equal(getenv("PROTEUS_LOG_LEVEL"), "error");
     assert_string_equal(getenv("PROTEUS_LOG_FORMAT"), "json");
     assert_string_equal(getenv("PROTEUS_LOG_JOB"), "night");
-    setenv("PROTEUS_LOG_LEVEL", "", 1); /* as if it were not set */
+    setenv("PROTEUS_LOG_LEVEL", "", 1); /* as if not set */
     assert_int_equal(log_set_up(NULL, &error), 0);
     setenv("PROTEUS_LOG_LEVEL", "loud", 1);
     assert_int_equal(log_set_up(NULL, &error), AML_EINPUT);
@@ -204,7 +189,6 @@ static void test_options_and_environment(void **state) {
 }
 
 static void test_frames_of_signal_handlers(void **state) {
-    (void)state;
     char before[LOG_FRAME_MAX];
     char behind[LOG_FRAME_MAX];
     char whole[2 * LOG_FRAME_MAX + 8];

@@ -1,17 +1,11 @@
-/* Manifests of checkpoints: what is written is read again, only whole checkpoints are found, and what is not one is
- * refused with what is wrong with it. */
-#include "agileml/control/manifest.h"
+/* Manifests of checkpoints are read as written. Only complete checkpoints are found; anything else is refused with
+ * the reason. */
+#include "agileml/control/state/manifest.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { PARTITIONS = 3, ROOT_BYTES = 64, PATH_BYTES = 600, TEXT_MAX = 8192 };
 
@@ -30,7 +24,7 @@ static int teardown(void **state) {
 }
 
 static void write_file(const char *folder, const char *name, const char *text) {
-    char path[PATH_BYTES];
+    char path[PATH_BYTES + 16];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
@@ -86,7 +80,7 @@ static void write_partitions(const char *folder) {
     write_file(folder, "partition-2", "xx");
 }
 
-/* A checkpoint under way. */
+/* Begins a checkpoint. */
 static void begin_checkpoint(const char *root, uint64_t clock, uint64_t number, char folder[WIRE_PATH_MAX]) {
     struct error error = {0};
     if (manifest_begin(root, clock, number, folder, &error) != 0) {
@@ -95,18 +89,38 @@ static void begin_checkpoint(const char *root, uint64_t clock, uint64_t number, 
     write_partitions(folder);
 }
 
-/* The folder of a checkpoint that lacks its manifest. */
+/* Makes the folder of a checkpoint without its manifest. */
 static void make_folder(const char *root, uint64_t clock, char folder[WIRE_PATH_MAX]) {
     snprintf(folder, WIRE_PATH_MAX, "%s/clock-%llu", root, (unsigned long long)clock);
     assert_int_equal(mkdir(folder, 0700), 0);
     write_partitions(folder);
 }
 
+/* Writes the manifest into a folder, which is not yet a checkpoint. */
+static void write_manifest(const char *folder, const struct manifest *manifest) {
+    size_t size = 0;
+    char *text = manifest_text(manifest, &size, NULL);
+    assert_non_null(text);
+    assert_int_equal(size, strlen(text));
+    write_file(folder, "manifest.json", text);
+    free(text);
+}
+
+static int finish(const char *root, const char *folder, const struct manifest *manifest, char path[WIRE_PATH_MAX],
+                  struct error *error) {
+    size_t size = 0;
+    char *text = manifest_text(manifest, &size, error);
+    assert_non_null(text);
+    int code = manifest_finish(root, folder, manifest->clock, text, size, path, error);
+    free(text);
+    return code;
+}
+
 static void make_checkpoint(const char *root, uint64_t clock, char folder[WIRE_PATH_MAX]) {
     struct manifest manifest = sample(clock);
     char unfinished[WIRE_PATH_MAX];
     begin_checkpoint(root, clock, 1, unfinished);
-    assert_int_equal(manifest_finish(root, unfinished, &manifest, folder, NULL), 0);
+    assert_int_equal(finish(root, unfinished, &manifest, folder, NULL), 0);
 }
 
 static void assert_found(const char *root, const char *expected) {
@@ -126,7 +140,7 @@ static void assert_nothing_found(const char *root, const char *reason) {
     assert_non_null(strstr(error.text, reason));
 }
 
-static void test_round_trip(void **state) {
+TEST(round_trip) {
     char folder[WIRE_PATH_MAX];
     struct manifest expected = sample(120);
     struct manifest manifest;
@@ -166,7 +180,7 @@ static void test_round_trip(void **state) {
     manifest_close(&manifest);
 }
 
-static void test_newest_is_found(void **state) {
+TEST(newest_is_found) {
     const char *root = *state;
     char folder[WIRE_PATH_MAX];
     char second[WIRE_PATH_MAX];
@@ -177,21 +191,21 @@ static void test_newest_is_found(void **state) {
     make_checkpoint(root, 9, folder);
     make_checkpoint(root, 80, folder);
     assert_found(root, folder);
-    make_checkpoint(root, 123, second); /* not in the order of names */
+    make_checkpoint(root, 123, second); /* not the last in the order of names */
     assert_found(root, second);
     assert_found(second, second);
     assert_found(folder, folder);
-    make_folder(root, 130, second); /* a crash before its manifest */
+    make_folder(root, 130, second); /* a crash before the manifest was written */
     snprintf(second, sizeof second, "%s/clock-123", root);
     assert_found(root, second);
-    write_file(second, "partition-2", "xxx"); /* damaged: the one before is taken */
+    write_file(second, "partition-2", "xxx"); /* a damaged checkpoint: the one before is taken */
     assert_found(root, folder);
     write_file(folder, "manifest.json", "{");
     snprintf(folder, sizeof folder, "%s/clock-9", root);
     assert_found(root, folder);
 }
 
-static void test_names_that_are_no_clocks(void **state) {
+TEST(names_that_are_no_clocks) {
     static const char *const names[] = {"clock-",           "clock-0",  "clock-07",
                                         "clock-7x",         "clock--7", "clock-99999999999",
                                         "clock-4294967295", "7",        "lock-7"};
@@ -201,7 +215,7 @@ static void test_names_that_are_no_clocks(void **state) {
         char folder[PATH_BYTES];
         snprintf(folder, sizeof folder, "%s/%s", root, names[i]);
         assert_int_equal(mkdir(folder, 0700), 0);
-        assert_int_equal(manifest_write(folder, &manifest, NULL), 0);
+        write_manifest(folder, &manifest);
     }
     assert_nothing_found(root, "no checkpoint");
     assert_int_equal(manifest_prune(root, 0, NULL), 0);
@@ -210,8 +224,8 @@ static void test_names_that_are_no_clocks(void **state) {
     }
 }
 
-/* An unfinished checkpoint, under way or left by a crash, is not taken for a checkpoint; the next one removes it. */
-static void test_unfinished_ones_leave_nothing(void **state) {
+/* An unfinished checkpoint, under way or left by a crash, is not found; the next checkpoint removes it. */
+TEST(unfinished_ones_leave_nothing) {
     const char *root = *state;
     char below[ROOT_BYTES + 16];
     char first[WIRE_PATH_MAX];
@@ -225,7 +239,7 @@ static void test_unfinished_ones_leave_nothing(void **state) {
     begin_checkpoint(below, 7, 2, folder);
     assert_false(is_there(below, "unfinished-1"));
     assert_true(is_there(below, "unfinished-2"));
-    assert_int_equal(manifest_write(folder, &manifest, NULL), 0); /* a crash before it has its name */
+    write_manifest(folder, &manifest); /* a crash before the folder got its name */
     assert_nothing_found(below, "no checkpoint");
     assert_int_equal(manifest_discard(below, &error), 0);
     assert_false(is_there(below, "unfinished-2"));
@@ -235,7 +249,7 @@ static void test_unfinished_ones_leave_nothing(void **state) {
     assert_int_equal(manifest_discard(below, NULL), AML_EINPUT);
 }
 
-static void test_a_checkpoint_takes_the_place_of_what_never_was_whole(void **state) {
+TEST(a_checkpoint_takes_the_place_of_what_never_was_whole) {
     const char *root = *state;
     char folder[WIRE_PATH_MAX];
     char path[WIRE_PATH_MAX];
@@ -249,13 +263,13 @@ static void test_a_checkpoint_takes_the_place_of_what_never_was_whole(void **sta
     assert_false(is_there(folder, "partition-0.Ab12cd"));
     write_file(folder, "notes.txt", "someone's own");
     begin_checkpoint(root, 7, 2, folder);
-    assert_int_equal(manifest_finish(root, folder, &manifest, path, &error), AML_EFAIL);
+    assert_int_equal(finish(root, folder, &manifest, path, &error), AML_EFAIL);
     assert_non_null(strstr(error.text, "clock-7"));
     assert_true(is_there(path, "notes.txt"));
 }
 
-/* Another job's checkpoints would otherwise pass for newer ones. */
-static void test_later_checkpoints_are_in_the_way(void **state) {
+/* Another job's checkpoints would otherwise seem newer. */
+TEST(later_checkpoints_are_in_the_way) {
     const char *root = *state;
     char folder[WIRE_PATH_MAX];
     struct error error = {0};
@@ -266,8 +280,8 @@ static void test_later_checkpoints_are_in_the_way(void **state) {
     assert_int_equal(manifest_begin(root, 101, 3, folder, NULL), 0);
 }
 
-/* Of a job whose input nobody has reported; and names that are not UTF-8, as paths may be. */
-static void test_input_that_is_unknown_or_has_odd_names(void **state) {
+/* A job without reported input; and names that are not UTF-8, as paths may be. */
+TEST(input_that_is_unknown_or_has_odd_names) {
     char folder[WIRE_PATH_MAX];
     struct manifest manifest = sample(7);
     struct error error = {0};
@@ -275,19 +289,19 @@ static void test_input_that_is_unknown_or_has_odd_names(void **state) {
     struct buffer odd_frame = {.size = sizeof odd, .data = (unsigned char *)odd};
     make_folder(*state, 7, folder);
     manifest.input.files = &odd_frame;
-    assert_int_equal(manifest_write(folder, &manifest, &error), 0);
+    write_manifest(folder, &manifest);
     assert_int_equal(manifest_read(folder, &manifest, &error), 0);
     assert_string_equal(((const struct wire_input_file *)(const void *)manifest.input.files->data)->path, "/da?ta");
     manifest_close(&manifest);
     manifest = sample(7);
     manifest.input = (struct job_input){0};
-    assert_int_equal(manifest_write(folder, &manifest, &error), 0);
+    write_manifest(folder, &manifest);
     assert_int_equal(manifest_read(folder, &manifest, &error), 0);
     assert_null(manifest.input.shards);
     manifest_close(&manifest);
 }
 
-static void test_prune(void **state) {
+TEST(prune) {
     const char *root = *state;
     char folder[WIRE_PATH_MAX];
     static const char *const gone[] = {"clock-10", "clock-20", "clock-25", "clock-35"};
@@ -301,7 +315,7 @@ static void test_prune(void **state) {
     make_checkpoint(root, 30, folder);
     make_folder(root, 35, folder);
     make_checkpoint(root, 40, folder);
-    make_folder(root, 50, folder); /* under way */
+    make_folder(root, 50, folder); /* not finished */
     assert_int_equal(manifest_prune(root, 2, NULL), 0);
     for (size_t i = 0; i < 4; i++) {
         assert_false(is_there(root, gone[i]));
@@ -339,7 +353,7 @@ static void assert_refused(const char *folder, const char *reason) {
     assert_null(manifest.files);
 }
 
-static void test_damage(void **state) {
+TEST(damage) {
     static const struct {
         const char *from, *to, *reason;
     } changes[] = {
@@ -405,7 +419,7 @@ static void test_damage(void **state) {
     assert_found(folder, folder);
 }
 
-static void test_damaged_files(void **state) {
+TEST(damaged_files) {
     char folder[WIRE_PATH_MAX];
     char path[PATH_BYTES];
     make_checkpoint(*state, 120, folder);
@@ -422,41 +436,30 @@ static void test_damaged_files(void **state) {
     assert_refused(folder, "manifest.json");
 }
 
-static void test_write_errors(void **state) {
+TEST(write_errors) {
     struct manifest manifest = sample(7);
     struct error error = {0};
     char folder[PATH_BYTES];
+    char path[WIRE_PATH_MAX];
+    size_t size = 0;
     snprintf(folder, sizeof folder, "%s/nowhere", (char *)*state);
-    assert_int_equal(manifest_write(folder, &manifest, &error), AML_EFAIL);
+    assert_int_equal(finish(*state, folder, &manifest, path, &error), AML_EFAIL);
     assert_non_null(strstr(error.text, folder));
     memset(manifest.job.app, 0xFF, 4);
     error = (struct error){0};
-    assert_int_equal(manifest_write(*state, &manifest, &error), AML_EFAIL);
+    assert_null(manifest_text(&manifest, &size, &error));
+    assert_int_equal(error.code, AML_EFAIL);
     assert_non_null(strstr(error.text, "UTF-8"));
-    assert_false(is_there(*state, "manifest.json"));
     static struct wire_option odd[] = {{"ra\xFFnk", "16", 0, 0}};
     struct buffer odd_frame = {.size = sizeof odd, .data = (unsigned char *)odd};
     manifest = sample(7);
     manifest.settings = &odd_frame;
     error = (struct error){0};
-    assert_int_equal(manifest_write(*state, &manifest, &error), AML_EFAIL);
+    assert_null(manifest_text(&manifest, &size, &error));
+    assert_int_equal(error.code, AML_EFAIL);
     assert_non_null(strstr(error.text, "UTF-8"));
-    assert_false(is_there(*state, "manifest.json"));
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_newest_is_found, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_names_that_are_no_clocks, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_unfinished_ones_leave_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_checkpoint_takes_the_place_of_what_never_was_whole, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_later_checkpoints_are_in_the_way, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_input_that_is_unknown_or_has_odd_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_prune, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_damaged_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_write_errors, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run_each(setup, teardown);
 }

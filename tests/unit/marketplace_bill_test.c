@@ -1,23 +1,16 @@
-/* proteus/marketplace_bill: the market's bill against that of bidbrain's ledger, from made-up ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* proteus/marketplace_bill: compares the market's bill with that of bidbrain's ledger, both made up. */
 
 #include "proteus/marketplace.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define DOLLAR INT64_C(3600000000)
 
-static char report[] = "/tmp/marketplace_bill_test.XXXXXX";
+static const char report[] = "report";
 
-/* A spot machine that ran two hours, the first of them free. */
+/* Adds a spot machine that ran for two hours, the first of them free. */
 static void add_machine(char *bill, size_t size, const char *id, int64_t amount) {
     size_t used = strlen(bill);
     snprintf(bill + used, size - used,
@@ -25,13 +18,6 @@ static void add_machine(char *bill, size_t size, const char *id, int64_t amount)
              "\"start\": \"2016-03-03T00:00:00Z\", \"end\": \"2016-03-03T02:00:00Z\", \"cost\": {\"ec2-2016\": "
              "{\"amount_units\": %lld, \"paid_seconds\": 3600, \"free_seconds\": 3600}}}",
              used > 0 ? ", " : "", id, (long long)amount);
-}
-
-static void write_report(const char *text) {
-    FILE *file = fopen(report, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
 }
 
 /* Compares the market's bill of these machines with the report. */
@@ -53,40 +39,39 @@ static double number(const json_t *line, const char *key) {
     return json_number_value(json_object_get(line, key));
 }
 
-static void equal_bills_are_said_to_be(void **state) {
-    (void)state;
+TEST(equal_bills_are_said_to_be) {
     char machines[2048] = "";
     char text[MARKETPLACE_APART_TEXT];
     char summary[MARKETPLACE_SUMMARY_TEXT];
     bool agree = false;
     add_machine(machines, sizeof machines, "i-1", DOLLAR);
     add_machine(machines, sizeof machines, "i-2", DOLLAR / 2);
-    write_report("{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":7}\n{\"type\":\"summary\"}\n" /* of one before */
-                 "{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":3600000000}\n"
-                 "{\"type\":\"bill\",\"id\":\"i-2\",\"amount_units\":1800000000}\n{\"type\":\"summary\"}\n");
+    write_text(report,
+               "{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":7}\n{\"type\":\"summary\"}\n" /* an earlier run */
+               "{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":3600000000}\n"
+               "{\"type\":\"bill\",\"id\":\"i-2\",\"amount_units\":1800000000}\n{\"type\":\"summary\"}\n");
     json_t *line = compare(machines, &agree, text);
     assert_true(agree);
     assert_int_equal((int)number(line, "ledger_machines_apart"), 0);
     assert_true(number(line, "ledger_dollars") == 1.5 && number(line, "dollars") == 1.5);
-    assert_true(number(line, "spot_hours") == 4 && number(line, "free_hours") == 2); /* free ones are spot hours too */
+    assert_true(number(line, "spot_hours") == 4 && number(line, "free_hours") == 2); /* free hours are spot hours too */
     assert_true(number(line, "all_on_demand_dollars") > 0.8 && number(line, "all_on_demand_dollars") < 0.9);
     marketplace_bill_text(line, summary);
     assert_non_null(strstr(summary, "machines       0 on demand; 2 spot in 1 acquisition, 0 of them evicted\n"));
     assert_non_null(strstr(summary, "machine-hours  0.00 on demand, 4.00 spot (2.00 of them free)\n"));
-    assert_non_null(strstr(summary, " % more was paid\n")); /* never a negative part that was saved */
+    assert_non_null(strstr(summary, " % more was paid\n")); /* no negative saving */
     json_decref(line);
 }
 
-static void differences_name_the_machines(void **state) {
-    (void)state;
+TEST(differences_name_the_machines) {
     char machines[2048] = "";
     char text[MARKETPLACE_APART_TEXT];
     bool agree = true;
     add_machine(machines, sizeof machines, "i-1", DOLLAR);
     add_machine(machines, sizeof machines, "i-2", DOLLAR / 2);
-    write_report("{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":1800000000}\n"
-                 "{\"type\":\"bill\",\"id\":\"i-3\",\"amount_units\":3600000000}\n{\"type\":\"summary\"}\n");
-    json_t *line = compare(machines, &agree, text); /* all together they are the same: each machine counts */
+    write_text(report, "{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":1800000000}\n"
+                       "{\"type\":\"bill\",\"id\":\"i-3\",\"amount_units\":3600000000}\n{\"type\":\"summary\"}\n");
+    json_t *line = compare(machines, &agree, text); /* the totals are equal: each machine is compared */
     assert_false(agree);
     assert_int_equal((int)number(line, "ledger_machines_apart"), 3);
     assert_string_equal(text, "the bills differ: $1.5000 by the market, $1.5000 by bidbrain's ledger; 3 machines: "
@@ -94,21 +79,19 @@ static void differences_name_the_machines(void **state) {
     json_decref(line);
 }
 
-static void less_than_a_cent_is_counted_alone(void **state) {
-    (void)state;
+TEST(less_than_a_cent_is_counted_alone) {
     char machines[2048] = "";
     char text[MARKETPLACE_APART_TEXT];
     bool agree = false;
     add_machine(machines, sizeof machines, "i-1", DOLLAR + DOLLAR / 200);
-    write_report("{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":3600000000}\n{\"type\":\"summary\"}\n");
+    write_text(report, "{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":3600000000}\n{\"type\":\"summary\"}\n");
     json_t *line = compare(machines, &agree, text);
     assert_true(agree);
     assert_int_equal((int)number(line, "ledger_machines_apart"), 1);
     json_decref(line);
 }
 
-static void a_missing_bill_is_told(void **state) {
-    (void)state;
+TEST(a_missing_bill_is_told) {
     static const char *const reports[] = {"", "{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":3600000000}\n",
                                           "{\"ty"};
     for (size_t r = 0; r < sizeof reports / sizeof *reports; r++) {
@@ -116,7 +99,7 @@ static void a_missing_bill_is_told(void **state) {
         char text[MARKETPLACE_APART_TEXT];
         bool agree = true;
         add_machine(machines, sizeof machines, "i-1", DOLLAR);
-        write_report(reports[r]); /* it was killed before it ended */
+        write_text(report, reports[r]); /* killed before its end */
         json_t *line = compare(machines, &agree, text);
         assert_false(agree);
         assert_string_equal(text, "the bill can't be checked: bidbrain has not written its own");
@@ -124,23 +107,6 @@ static void a_missing_bill_is_told(void **state) {
     }
 }
 
-static int set_up(void **state) {
-    (void)state;
-    int file = mkstemp(report);
-    return file < 0 ? -1 : close(file);
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return unlink(report);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_bills_are_said_to_be),
-        cmocka_unit_test(differences_name_the_machines),
-        cmocka_unit_test(less_than_a_cent_is_counted_alone),
-        cmocka_unit_test(a_missing_bill_is_told),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(files_open, files_close);
 }

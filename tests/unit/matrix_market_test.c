@@ -1,17 +1,12 @@
-/* Tests of agileml/base/matrix_market: which heads are taken, and what is rejected by name. */
+/* Tests of agileml/base/matrix_market: which headers are accepted, and the reasons for refusals. */
 #include "agileml/base/matrix_market.h"
+#include "tests/test.h"
 
 #include "agileml/base/text_fields.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-/* Takes lines up to the head's end or a wrong one. Returns as matrix_market_take; 0: the head has no end. */
+/* Takes lines up to the header's end or a wrong line. Returns as matrix_market_take; 0: the header has no end. */
 static int take_head(struct matrix_market *head, const char *text, struct error *error) {
     int code = 0;
     *head = (struct matrix_market){.lines = 0};
@@ -34,8 +29,7 @@ static void assert_head(const char *text, const char *expected) {
     assert_string_equal(got, expected);
 }
 
-static void test_heads(void **state) {
-    (void)state;
+TEST(heads) {
     assert_head("%%MatrixMarket matrix coordinate real general\n30 40 9\n28 4 3.0\n", "0 30x40 9 line 2");
     assert_head("%%matrixmarket MATRIX Coordinate\tINTEGER  General \r\n%\n% by hand\r\n \r\n 3 4  5 \r\n1 1 1\r\n",
                 "1 3x4 5 line 5");
@@ -46,8 +40,7 @@ static void test_heads(void **state) {
     assert_head("%%MatrixMarket matrix coordinate real general\n2 3 0", "0 2x3 0 line 2");
 }
 
-static void test_banners_are_recognized(void **state) {
-    (void)state;
+TEST(banners_are_recognized) {
     static const struct {
         const char *line;
         bool begins;
@@ -71,8 +64,7 @@ static void assert_refused(const char *text, uint64_t line, const char *message)
     assert_non_null(strstr(error.text, message));
 }
 
-static void test_what_is_refused(void **state) {
-    (void)state;
+TEST(what_is_refused) {
     assert_refused("%%MatrixMarket matrix array real general\n2 2\n", 1, "a dense MatrixMarket matrix (array)");
     assert_refused("%%MatrixMarket matrix coordinate complex general\n1 1 1\n", 1, "a complex MatrixMarket matrix");
     assert_refused("%%MatrixMarket matrix coordinate real symmetric\n1 1 1\n", 1, "that is symmetric");
@@ -89,13 +81,4 @@ static void test_what_is_refused(void **state) {
     assert_refused("%%MatrixMarket matrix coordinate real general\n0 9 5\n", 2, "'0 9 5': a matrix without rows");
     assert_refused("%%MatrixMarket matrix coordinate real general\n9 0 5\n", 2, "'9 0 5': a matrix without columns");
     assert_refused("%%MatrixMarket matrix coordinate real general\n0 0 1\n", 2, "'0 0 1': a matrix without rows");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_banners_are_recognized),
-        cmocka_unit_test(test_what_is_refused),
-    };
-    return cmocka_run_group_tests_name("matrix_market", tests, NULL, NULL);
 }

@@ -1,16 +1,10 @@
-/* Tests of agileml/net/metadata.h against a server that plays the service, tokens and all. */
+/* Tests of agileml/net/metadata.h against a server that plays the metadata service, with tokens. */
 #include "agileml/net/metadata.h"
+#include "tests/test.h"
 
 #include "tests/unit/http_server.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { WATCHDOG_S = 60 };
 
@@ -18,20 +12,20 @@ struct fixture {
     struct http *http;
     struct http_server *server;
     struct metadata *metadata;
-    /* What the server does. */
-    unsigned tokens;   /* asked for so far: the newest is "token-TOKENS" */
-    unsigned refusals; /* so many documents are refused with 401 whatever the token is */
+    /* How the server behaves. */
+    unsigned tokens;   /* tokens issued; the newest is "token-TOKENS" */
+    unsigned refusals; /* number of documents to refuse with 401 whatever the token */
     int token_status;
-    const char *token;       /* instead of "token-N"; NULL: that */
-    const char *token_lives; /* the header's value */
-    unsigned asked;          /* documents asked for with a good token */
-    /* What `done` got. */
+    const char *token;       /* replaces "token-N"; NULL: no replacement */
+    const char *token_lives; /* value of the header with the token's lifetime */
+    unsigned asked;          /* number of requests for documents with a valid token */
+    /* The arguments of `done`. */
     unsigned answers;
     enum metadata_result result;
     char body[256];
     int64_t date;
     double seconds_left;
-    bool again; /* ask once more from `done` */
+    bool again; /* repeat the request from `done` */
 };
 
 static void serve(void *context, const struct http_server_request *request, struct http_server_reply *reply) {
@@ -133,7 +127,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static void test_documents(void **state) {
+TEST_WITH(documents, set_up, tear_down) {
     struct fixture *fixture = *state;
     assert_int_equal(get(fixture, "latest/found"), METADATA_FOUND);
     assert_string_equal(fixture->body, "the document");
@@ -147,10 +141,10 @@ static void test_documents(void **state) {
     assert_true(fixture->seconds_left == 1.25);
     assert_int_equal(get(fixture, "latest/nonsense"), METADATA_FOUND);
     assert_true(fixture->seconds_left < 0);
-    assert_int_equal(fixture->tokens, 1); /* one token for all */
+    assert_int_equal(fixture->tokens, 1); /* one token for all requests */
 }
 
-static void test_a_refused_token_is_renewed_once(void **state) {
+TEST_WITH(a_refused_token_is_renewed_once, set_up, tear_down) {
     struct fixture *fixture = *state;
     assert_int_equal(get(fixture, "latest/found"), METADATA_FOUND);
     fixture->refusals = 1;
@@ -159,19 +153,19 @@ static void test_a_refused_token_is_renewed_once(void **state) {
     fixture->refusals = 2;
     assert_int_equal(get(fixture, "latest/found"), METADATA_UNREACHABLE);
     assert_int_equal(fixture->tokens, 3);
-    assert_int_equal(get(fixture, "latest/found"), METADATA_FOUND); /* for the next it is tried anew */
+    assert_int_equal(get(fixture, "latest/found"), METADATA_FOUND); /* the next request gets a new token */
 }
 
-static void test_a_token_that_is_used_up(void **state) {
+TEST_WITH(a_token_that_is_used_up, set_up, tear_down) {
     struct fixture *fixture = *state;
-    fixture->token_lives = "1"; /* half of which is 0 */
+    fixture->token_lives = "1"; /* half of it is 0 */
     assert_int_equal(get(fixture, "latest/404"), METADATA_NOTHING);
     assert_int_equal(get(fixture, "latest/404"), METADATA_NOTHING);
     assert_int_equal(fixture->tokens, 2);
     assert_int_equal(fixture->asked, 2);
 }
 
-static void test_no_token(void **state) {
+TEST_WITH(no_token, set_up, tear_down) {
     static const char *const tokens[] = {"", "two words", "evil\r\nX-Header: 1"};
     struct fixture *fixture = *state;
     fixture->token_status = 403;
@@ -185,12 +179,12 @@ static void test_no_token(void **state) {
         fixture->token = tokens[i];
         assert_int_equal(get(fixture, "latest/found"), METADATA_UNREACHABLE);
     }
-    assert_int_equal(fixture->asked, 0); /* never without a token */
+    assert_int_equal(fixture->asked, 0); /* no document is requested without a token */
     fixture->token = NULL;
-    assert_int_equal(get(fixture, "latest/found"), METADATA_FOUND); /* nothing is decided for good */
+    assert_int_equal(get(fixture, "latest/found"), METADATA_FOUND); /* the failure is not remembered */
 }
 
-static void test_many_share_a_token(void **state) {
+TEST_WITH(many_share_a_token, set_up, tear_down) {
     struct fixture *fixture = *state;
     for (int i = 0; i < 8; i++) {
         metadata_get(fixture->metadata, "latest/found", answered, fixture);
@@ -198,7 +192,7 @@ static void test_many_share_a_token(void **state) {
     run_until(fixture, 8);
     assert_int_equal(fixture->result, METADATA_FOUND);
     assert_int_equal(fixture->tokens, 1);
-    /* Who hears that there is no token may ask at once: that is another question. */
+    /* A callback that gets no token may repeat its request at once; this counts as a new request. */
     fixture->token_status = 500;
     open_service(fixture, "http://127.0.0.1:1");
     fixture->again = true;
@@ -207,7 +201,7 @@ static void test_many_share_a_token(void **state) {
     assert_int_equal(fixture->result, METADATA_UNREACHABLE);
 }
 
-static void test_closing_with_calls_under_way(void **state) {
+TEST_WITH(closing_with_calls_under_way, set_up, tear_down) {
     struct fixture *fixture = *state;
     assert_int_equal(get(fixture, "latest/found"), METADATA_FOUND);
     metadata_get(fixture->metadata, "latest/silent", answered, fixture);
@@ -222,7 +216,7 @@ static void test_closing_with_calls_under_way(void **state) {
     assert_int_equal(fixture->answers, 1);
 }
 
-static void test_the_environment(void **state) {
+TEST_WITH(the_environment, set_up, tear_down) {
     static const char *const wrong[] = {"169.254.169.254", "http://",    "http:///x",
                                         "ftp://x",         "http://x y", "http://x?y"};
     struct fixture *fixture = *state;
@@ -245,7 +239,7 @@ static void test_the_environment(void **state) {
     }
 }
 
-static void test_actions(void **state) {
+TEST(actions) {
     static const char *const wrong[] = {"",
                                         "null",
                                         "[]",
@@ -259,7 +253,6 @@ static void test_actions(void **state) {
                                         "{\"action\":\"stop\",\"time\":\"2017-09-18T08:22:00Z\"",
                                         "{\"action\":\"stop\",\"time\":\"1017-09-18T08:22:00Z\"}"};
     static const char good[] = "{\"action\": \"hibernate\", \"time\": \"2017-09-18T08:22:00Z\", \"more\": []}\n";
-    (void)state;
     struct metadata_action action;
     struct error error = {0};
     assert_int_equal(metadata_parse_action(good, strlen(good), &action, &error), 0);
@@ -271,18 +264,4 @@ static void test_actions(void **state) {
         assert_int_equal(action.time, 0);
         assert_non_null(strstr(error.text, "expected"));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_documents, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_refused_token_is_renewed_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_token_that_is_used_up, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_token, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_many_share_a_token, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_closing_with_calls_under_way, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_environment, set_up, tear_down),
-        cmocka_unit_test(test_actions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
-/* Every implementation of the matrix factorization loop against the reference, on many shapes; the reference
- * against the formulas by hand; the start values. Speed is measured elsewhere. */
+/* Every implementation of the matrix factorization loop against the reference, on many shapes; the reference against
+ * the formulas by hand; the start values. Benchmarks measure the speed. */
 #include "apps/mf/gradient.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { USERS = 23, ITEMS = 17, RATINGS = 400 };
 
@@ -37,8 +31,8 @@ static uint64_t random_next(uint64_t *state) {
     return hash_mix(*state);
 }
 
-/* `extra` is how many units of 16 bytes the strides are longer than they must be. Rows start at an address that is a
- * multiple of 16, not of 32. Without `grouped`, users come in any order. Users 0..19 and items 0..14 have ratings. */
+/* `extra` is the number of units of 16 bytes by which strides are longer than needed. Rows start at a multiple of
+ * 16, not of 32. Without `grouped`, users come in any order. Users 0..19 and items 0..14 have ratings. */
 static struct problem *problem_new(uint32_t rank, bool biases, size_t extra, bool grouped) {
     struct problem *problem = calloc(1, sizeof *problem);
     size_t stride = ((rank + biases) * sizeof(float) + 15) / 16 * 16 + extra * 16;
@@ -115,7 +109,7 @@ static void assert_rows_near(const unsigned char *got, const unsigned char *expe
     }
 }
 
-/* Gives each row's steps rates and penalties of its own. */
+/* Gives each row its own rates and penalties. */
 static void give_rates(struct problem *problem) {
     problem->sgd.item_rates = problem->item_rates;
     problem->sgd.user_penalties = problem->user_penalties;
@@ -145,8 +139,7 @@ static void compare_with_reference(const struct mf_kernel *kernel, const struct 
     problem_free(b);
 }
 
-static void test_all_agree_with_the_reference(void **state) {
-    (void)state;
+TEST(all_agree_with_the_reference) {
     struct mf_kernel kernels[MF_KERNELS_MAX];
     size_t count = mf_kernel_list(kernels);
     assert_true(count >= 2);
@@ -163,9 +156,8 @@ static void test_all_agree_with_the_reference(void **state) {
     }
 }
 
-/* One rating at rank 2, worked out by hand; then with a step of the item's own. */
-static void test_reference_follows_the_formulas(void **state) {
-    (void)state;
+/* One rating at rank 2 by hand; then with the item's own rate. */
+TEST(reference_follows_the_formulas) {
     struct mf_kernel kernels[MF_KERNELS_MAX];
     size_t count = mf_kernel_list(kernels);
     for (size_t v = 0; v < count; v++) {
@@ -208,9 +200,8 @@ static void test_reference_follows_the_formulas(void **state) {
     }
 }
 
-/* A step takes an error beyond `clip` as `clip`, and biases have penalties of their own; the error itself is summed. */
-static void test_errors_are_clipped(void **state) {
-    (void)state;
+/* A step limits the error to `clip`, but the unlimited error is summed. Biases have their own penalties. */
+TEST(errors_are_clipped) {
     struct mf_kernel kernels[MF_KERNELS_MAX];
     size_t count = mf_kernel_list(kernels);
     for (size_t v = 0; v < 2 * count; v++) {
@@ -232,11 +223,11 @@ static void test_errors_are_clipped(void **state) {
                              .user_penalties = &user_penalty,
                              .item_penalties = &item_penalty};
         struct mf_item rating = {0, 0, (float)(3 + sign * 4)};
-        assert_near(kernels[v % count].sgd_pass(&sgd, &rating, 1), 64, 1e-6); /* an error of +-8 */
+        assert_near(kernels[v % count].sgd_pass(&sgd, &rating, 1), 64, 1e-6); /* error of +-8 */
         assert_near((double)user[0], sign * 0.1 * 1.5 * 2, 1e-6);
         assert_near((double)user[16], 0.25 + 0.1 * (sign * 1.5 - 0.5 * 0.25), 1e-6);
         assert_near((double)item[16], -0.25 + 0.1 * (sign * 1.5 + 0.25 * 0.25), 1e-6);
-        rating.rating = NAN; /* whatever diverged is seen in the rows, too */
+        rating.rating = NAN; /* a diverged value also shows in the rows */
         assert_true(isnan(kernels[v % count].sgd_pass(&sgd, &rating, 1)));
         assert_true(isnan(user[0]) && isnan(user[16]) && isnan(item[16]));
         float sums[16 + 4] = {0};
@@ -246,9 +237,8 @@ static void test_errors_are_clipped(void **state) {
     }
 }
 
-/* Subnormal numbers count as 0 between the two calls, and only there. */
-static void test_subnormals_are_flushed(void **state) {
-    (void)state;
+/* Subnormal numbers count as 0 between the two calls only. */
+TEST(subnormals_are_flushed) {
     volatile float smallest = 1e-38F;
     uint64_t mode = mf_flush_begin();
     volatile float flushed = smallest / 1000;
@@ -262,8 +252,7 @@ static void test_subnormals_are_flushed(void **state) {
 #endif
 }
 
-static void test_only_rated_rows_are_touched(void **state) {
-    (void)state;
+TEST(only_rated_rows_are_touched) {
     struct problem *problem = problem_new(16, true, 0, true);
     struct problem *before = problem_new(16, true, 0, true);
     struct mf_kernel kernel = mf_kernel_choose();
@@ -283,8 +272,7 @@ static void test_only_rated_rows_are_touched(void **state) {
     problem_free(before);
 }
 
-static void test_no_ratings_change_nothing(void **state) {
-    (void)state;
+TEST(no_ratings_change_nothing) {
     struct problem *problem = problem_new(64, false, 0, true);
     struct mf_kernel kernels[MF_KERNELS_MAX];
     size_t count = mf_kernel_list(kernels);
@@ -298,8 +286,7 @@ static void test_no_ratings_change_nothing(void **state) {
     problem_free(problem);
 }
 
-static void test_same_arguments_give_the_same_bits(void **state) {
-    (void)state;
+TEST(same_arguments_give_the_same_bits) {
     struct mf_kernel kernels[MF_KERNELS_MAX];
     size_t count = mf_kernel_list(kernels);
     static const uint32_t ranks[] = {16, 21, 128};
@@ -317,9 +304,8 @@ static void test_same_arguments_give_the_same_bits(void **state) {
     }
 }
 
-/* The ratings come from rows that rank 4 can hold: the loop must find rows as good. */
-static void test_learns_what_can_be_learned(void **state) {
-    (void)state;
+/* The ratings are made from rows of rank 4: the loop must find rows that fit as well. */
+TEST(learns_what_can_be_learned) {
     enum { RANK = 4 };
     struct problem *truth = problem_new(RANK, true, 0, false);
     struct problem *problem = problem_new(RANK, true, 0, false);
@@ -349,15 +335,14 @@ static void test_learns_what_can_be_learned(void **state) {
     problem_free(truth);
 }
 
-static void test_item_rate_bounds_the_sum_of_steps(void **state) {
-    (void)state;
+TEST(item_rate_bounds_the_sum_of_steps) {
     assert_near((double)mf_item_rate(0.025F, 1.0F, 1, 1e6F), 0.025, 1e-7);
     assert_near((double)mf_item_rate(0.025F, 1.0F, 16, 0), 0.025, 1e-7);
     assert_near((double)mf_item_rate(0.025F, 1.0F, 16, 1), 0.025, 1e-3);
     for (unsigned nodes = 2; nodes <= 4096; nodes *= 2) {
         for (float ratings = 1; ratings < 1e7F; ratings *= 3) {
             for (float limit = 1; limit > 0.2F; limit /= 2) {
-                /* The sum of the nodes' ways, each of `ratings / nodes` steps, is one node's way. */
+                /* The nodes' steps, `ratings / nodes` each, together go as far as those of one node. */
                 double way = nodes * -expm1(-(double)mf_item_rate(0.025F, limit, nodes, ratings) * (double)ratings /
                                             nodes / (double)limit);
                 assert_near(way, -expm1(-0.025 * (double)ratings / (double)limit), 1e-5);
@@ -367,8 +352,7 @@ static void test_item_rate_bounds_the_sum_of_steps(void **state) {
     }
 }
 
-static void test_initial_rows_are_a_pure_function(void **state) {
-    (void)state;
+TEST(initial_rows_are_a_pure_function) {
     enum { RANK = 64 };
     float row[RANK + 2];
     float again[RANK + 1];
@@ -381,9 +365,9 @@ static void test_initial_rows_are_a_pure_function(void **state) {
         assert_true(row[k] >= 0 && row[k] < MF_INITIAL_SCALE / sqrtf(RANK));
         sum += (double)row[k];
     }
-    assert_near(sum / RANK, 0.5 * (double)MF_INITIAL_SCALE / sqrt(RANK), 0.002); /* they are spread */
+    assert_near(sum / RANK, 0.5 * (double)MF_INITIAL_SCALE / sqrt(RANK), 0.002); /* the values are spread */
     assert_true(row[RANK] == 0);
-    assert_true(row[RANK + 1] == 7); /* nothing beyond the row */
+    assert_true(row[RANK + 1] == 7); /* nothing is written beyond the row */
     float other[RANK + 1];
     mf_initial_row(6, 1, 1234567890123, RANK, true, other);
     assert_memory_not_equal(row, other, RANK * sizeof(float));
@@ -393,10 +377,9 @@ static void test_initial_rows_are_a_pure_function(void **state) {
     assert_memory_not_equal(row, other, RANK * sizeof(float));
 }
 
-/* What is summed for an item are the gradients by the formulas, at an item's row that stays, and users' rows that go on
+/* Gradients summed for an item agree with the formulas, for the item's unchanged row and users' rows that change
  * from rating to rating. */
-static void test_gradients_follow_the_formulas(void **state) {
-    (void)state;
+TEST(gradients_follow_the_formulas) {
     static const uint32_t ranks[] = {1, 5, 16, 33};
     for (unsigned r = 0; r < 4; r++) {
         for (unsigned biases = 0; biases < 2; biases++) {
@@ -458,21 +441,4 @@ static void test_gradients_follow_the_formulas(void **state) {
             problem_free(problem);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference_follows_the_formulas),
-        cmocka_unit_test(test_all_agree_with_the_reference),
-        cmocka_unit_test(test_only_rated_rows_are_touched),
-        cmocka_unit_test(test_no_ratings_change_nothing),
-        cmocka_unit_test(test_same_arguments_give_the_same_bits),
-        cmocka_unit_test(test_learns_what_can_be_learned),
-        cmocka_unit_test(test_item_rate_bounds_the_sum_of_steps),
-        cmocka_unit_test(test_gradients_follow_the_formulas),
-        cmocka_unit_test(test_initial_rows_are_a_pure_function),
-        cmocka_unit_test(test_errors_are_clipped),
-        cmocka_unit_test(test_subnormals_are_flushed),
-    };
-    return cmocka_run_group_tests_name("mf_kernel", tests, NULL, NULL);
 }

@@ -1,70 +1,43 @@
-/* The model file: what is written is read back, damage of any kind is refused, a failed write leaves nothing;
- * and what a model predicts. */
+/* The model file is read as written, any damage is refused, a failed write leaves no file; and a model's
+ * predictions. */
 #include "apps/mf/model.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include "apps/mf/kernel.h"
 #include "apps/mf/names.h"
-#include "workers/rating_ids.h"
+#include "workers/data/rating_ids.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <cmocka.h>
+enum { FILE_SIZE_MAX = 4096 };
 
-enum { PATH_SIZE = 256, FILE_SIZE_MAX = 4096 };
+static const char path[] = "model";
 
-/* A folder of its own for each test. */
 struct fixture {
-    char folder[PATH_SIZE];
-    char path[PATH_SIZE + 16];
     struct error error;
 };
 
 static int fixture_open(void **state) {
     struct fixture *f = calloc(1, sizeof *f);
-    const char *base = getenv("TMPDIR");
-    (void)snprintf(f->folder, sizeof f->folder, "%s/mf_model_test.XXXXXX", base != NULL ? base : "/tmp");
-    if (mkdtemp(f->folder) == NULL) {
-        return -1;
-    }
-    (void)snprintf(f->path, sizeof f->path, "%s/model", f->folder);
     *state = f;
-    return 0;
+    return files_open(state);
 }
 
 static int fixture_close(void **state) {
-    struct fixture *f = *state;
-    (void)unlink(f->path);
-    int failed = rmdir(f->folder); /* also fails when something was left behind */
-    free(f);
-    return failed;
+    free(*state);
+    return files_close_one(state); /* also fails if a file was left behind */
 }
 
-static size_t files_in(const char *folder) {
-    DIR *directory = opendir(folder);
-    assert_non_null(directory);
-    size_t count = 0;
-    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
-        count += entry->d_name[0] != '.';
-    }
-    (void)closedir(directory);
-    return count;
-}
-
-/* A model of rank 2 with biases: users 7 and 1 << 40, items 7, 8 and UINT64_MAX. Rows have a stride beyond their
- * size. */
+/* A model of rank 2 with biases: users 7 and 1 << 40, items 7, 8 and UINT64_MAX. The stride exceeds the rows' size. */
 static const struct mf_model_header small_header = {
     .rank = 2, .biases = true, .mean = 3.0F, .rating_min = 1.0F, .rating_max = 5.0F};
 static const uint64_t small_users[2] = {7, UINT64_C(1) << 40};
@@ -74,8 +47,8 @@ static const float small_item_rows[3][4] = {{0.5F, -0.25F, 0.125F, NAN}, {3.0F, 
 
 static void write_small(struct fixture *f) {
     struct mf_model_writer *writer;
-    assert_int_equal(mf_model_writer_open(&writer, f->path, &small_header, &f->error), 0);
-    /* In parts, as a server's partitions come. */
+    assert_int_equal(mf_model_writer_open(&writer, path, &small_header, &f->error), 0);
+    /* In parts, as from a server's partitions. */
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, small_users, small_user_rows,
                                           sizeof small_user_rows[0], 2, &f->error),
                      0);
@@ -86,35 +59,20 @@ static void write_small(struct fixture *f) {
                                           sizeof small_item_rows[0], 2, &f->error),
                      0);
     assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
-    assert_int_equal(files_in(f->folder), 1);
+    assert_int_equal(files_in("."), 1);
 }
 
-static size_t read_bytes(const char *path, unsigned char bytes[FILE_SIZE_MAX]) {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    size_t size = fread(bytes, 1, FILE_SIZE_MAX, file);
-    assert_int_equal(fclose(file), 0);
-    return size;
-}
-
-static void write_bytes(const char *path, const unsigned char *bytes, size_t size) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
-
-/* Loading fails with `code`, names the file and says `text`. */
+/* Loading fails with `code`; the error names the file and contains `text`. */
 static void assert_refused(struct fixture *f, int code, const char *text) {
     struct mf_model model;
     struct error error = {0};
-    int got = mf_model_load(f->path, &model, &error);
+    int got = mf_model_load(path, &model, &error);
     if (got == 0) {
         mf_model_close(&model);
     }
     assert_int_equal(got, code);
     assert_int_equal(error.code, code);
-    assert_non_null(strstr(error.text, f->path));
+    assert_non_null(strstr(error.text, path));
     if (strstr(error.text, text) == NULL) {
         fail_msg("\"%s\" does not say \"%s\"", error.text, text);
     }
@@ -128,52 +86,52 @@ static void assert_predicts(const struct mf_model *model, uint64_t user, uint64_
     }
 }
 
-static void test_predictions(void **state) {
+TEST(predictions) {
     struct fixture *f = *state;
     write_small(f);
     struct mf_model model;
-    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    assert_int_equal(mf_model_load(path, &model, &f->error), 0);
     assert_int_equal(model.header.rank, 2);
     assert_true(model.header.biases);
-    assert_int_equal(mf_model_count(&model, MF_MODEL_USERS), 2);
-    assert_int_equal(mf_model_count(&model, MF_MODEL_ITEMS), 3);
+    assert_int_equal(model.maps[MF_MODEL_USERS].count, 2);
+    assert_int_equal(model.maps[MF_MODEL_ITEMS].count, 3);
     assert_predicts(&model, 7, 7, 3.0 + 0.25 + 0.125 + (0.5 - 0.5));
     assert_predicts(&model, UINT64_C(1) << 40, 7, 3.0 - 0.5 + 0.125 + (-0.5 - 0.125));
     assert_predicts(&model, 7, 8, 5.0);          /* clipped */
     assert_predicts(&model, 7, UINT64_MAX, 1.0); /* clipped */
-    assert_predicts(&model, 7, 9, 3.25);         /* item unknown */
-    assert_predicts(&model, 9, 8, 4.0);          /* user unknown */
-    assert_predicts(&model, 9, 9, 3.0);          /* both */
+    assert_predicts(&model, 7, 9, 3.25);         /* unknown item */
+    assert_predicts(&model, 9, 8, 4.0);          /* unknown user */
+    assert_predicts(&model, 9, 9, 3.0);          /* both unknown */
     mf_model_close(&model);
 }
 
-static void test_without_biases_and_without_rows(void **state) {
+TEST(without_biases_and_without_rows) {
     struct fixture *f = *state;
     struct mf_model_header header = {.rank = 1, .mean = 0.0F, .rating_min = -2.0F, .rating_max = 2.0F};
     struct mf_model_writer *writer;
     struct mf_model model;
-    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
+    assert_int_equal(mf_model_writer_open(&writer, path, &header, &f->error), 0);
     assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
-    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    assert_int_equal(mf_model_load(path, &model, &f->error), 0);
     assert_predicts(&model, 1, 1, 0.0);
     mf_model_close(&model);
 
     float p = 0.5F;
     float q = -3.0F;
     uint64_t key = 1;
-    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
+    assert_int_equal(mf_model_writer_open(&writer, path, &header, &f->error), 0);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, &key, &p, sizeof p, 1, &f->error), 0);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, &key, &q, sizeof q, 1, &f->error), 0);
     assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
-    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    assert_int_equal(mf_model_load(path, &model, &f->error), 0);
     assert_false(model.header.biases);
     assert_predicts(&model, 1, 1, -1.5);
     assert_predicts(&model, 1, 2, 0.0);
     mf_model_close(&model);
 }
 
-/* A model of log(1 + rating) predicts ratings, within their range. */
-static void test_of_logarithms(void **state) {
+/* A model of log(1 + rating) predicts ratings within their range. */
+TEST(of_logarithms) {
     struct fixture *f = *state;
     struct mf_model_header header = {
         .rank = 1, .log1p = true, .mean = 1.0F, .rating_min = 0.0F, .rating_max = (float)log1p(1000)};
@@ -182,11 +140,11 @@ static void test_of_logarithms(void **state) {
     const float p[3] = {0.5F, -4.0F, 4.0F};
     const float q = 2.0F;
     const uint64_t keys[3] = {1, 2, 3};
-    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
+    assert_int_equal(mf_model_writer_open(&writer, path, &header, &f->error), 0);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, keys, p, sizeof p[0], 3, &f->error), 0);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, keys, &q, sizeof q, 1, &f->error), 0);
     assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
-    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    assert_int_equal(mf_model_load(path, &model, &f->error), 0);
     assert_true(model.header.log1p && !model.header.biases);
     assert_predicts(&model, 1, 1, (double)(float)expm1(2));
     assert_predicts(&model, 2, 1, 0);
@@ -194,14 +152,14 @@ static void test_of_logarithms(void **state) {
     mf_model_close(&model);
 }
 
-/* Larger than the writer's buffer, at the largest rank too. */
+/* Models larger than the writer's buffer, also at the largest rank. */
 static void write_and_compare(struct fixture *f, uint32_t rank, size_t users, size_t items) {
     struct mf_model_header header = {
         .rank = rank, .biases = true, .mean = 3.0F, .rating_min = -1000.0F, .rating_max = 1000.0F};
     struct mf_model_writer *writer;
     float *row = calloc(rank + 1, sizeof *row);
     float *other = calloc(rank + 1, sizeof *other);
-    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
+    assert_int_equal(mf_model_writer_open(&writer, path, &header, &f->error), 0);
     for (uint64_t key = 0; key < users + items; key++) {
         unsigned table = key < users ? MF_MODEL_USERS : MF_MODEL_ITEMS;
         mf_initial_row(1, table, key * 3, rank, true, row);
@@ -211,9 +169,9 @@ static void write_and_compare(struct fixture *f, uint32_t rank, size_t users, si
     }
     assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
     struct mf_model model;
-    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
-    assert_int_equal(mf_model_count(&model, MF_MODEL_USERS), users);
-    assert_int_equal(mf_model_count(&model, MF_MODEL_ITEMS), items);
+    assert_int_equal(mf_model_load(path, &model, &f->error), 0);
+    assert_int_equal(model.maps[MF_MODEL_USERS].count, users);
+    assert_int_equal(model.maps[MF_MODEL_ITEMS].count, items);
     for (uint64_t user = 0; user < users; user += 1 + users / 10) {
         for (uint64_t item = users; item < users + items; item += 1 + items / 10) {
             mf_initial_row(1, MF_MODEL_USERS, user * 3, rank, true, row);
@@ -231,17 +189,17 @@ static void write_and_compare(struct fixture *f, uint32_t rank, size_t users, si
     free(other);
 }
 
-static void test_many_rows(void **state) {
+TEST(many_rows) {
     write_and_compare(*state, 16, 20000, 10000);
     write_and_compare(*state, MF_RANK_MAX, 70, 70);
 }
 
-/* The documented bytes, so that a reader of another language or a later version finds them. */
-static void test_the_format_is_the_documented_one(void **state) {
+/* The file has the documented bytes, for readers in other languages and later versions. */
+TEST(the_format_is_the_documented_one) {
     struct fixture *f = *state;
     write_small(f);
     unsigned char bytes[FILE_SIZE_MAX];
-    size_t size = read_bytes(f->path, bytes);
+    size_t size = read_bytes(path, bytes, FILE_SIZE_MAX);
     assert_int_equal(size, 48 + 5 * (8 + 3 * 4) + 4);
     static const unsigned char start[48 + 20] = {
         'A', 'M', 'L',  'M',  'F', 'M', 'D',  'L',  1, 0, 0,    0,    /* magic, version */
@@ -259,49 +217,49 @@ static void test_the_format_is_the_documented_one(void **state) {
     }
 }
 
-static void test_a_changed_byte_anywhere_is_refused(void **state) {
+TEST(a_changed_byte_anywhere_is_refused) {
     struct fixture *f = *state;
     write_small(f);
     unsigned char bytes[FILE_SIZE_MAX];
-    size_t size = read_bytes(f->path, bytes);
+    size_t size = read_bytes(path, bytes, FILE_SIZE_MAX);
     static const unsigned char changes[] = {0x01, 0x80, 0xFF};
     for (size_t at = 0; at < size; at++) {
         for (size_t c = 0; c < sizeof changes; c++) {
             bytes[at] ^= changes[c];
-            write_bytes(f->path, bytes, size);
+            write_bytes(path, bytes, size);
             assert_refused(f, AML_EINPUT, "");
             bytes[at] ^= changes[c];
         }
     }
     bytes[60] ^= 1;
-    write_bytes(f->path, bytes, size);
+    write_bytes(path, bytes, size);
     assert_refused(f, AML_EINPUT, "checksum");
 }
 
-static void test_every_other_length_is_refused(void **state) {
+TEST(every_other_length_is_refused) {
     struct fixture *f = *state;
     write_small(f);
     unsigned char bytes[FILE_SIZE_MAX] = {0};
-    size_t size = read_bytes(f->path, bytes);
+    size_t size = read_bytes(path, bytes, FILE_SIZE_MAX);
     for (size_t length = 0; length < size; length++) {
-        write_bytes(f->path, bytes, length);
+        write_bytes(path, bytes, length);
         assert_refused(f, AML_EINPUT, "truncated");
     }
-    write_bytes(f->path, bytes, size + 1);
+    write_bytes(path, bytes, size + 1);
     assert_refused(f, AML_EINPUT, "checksum");
 }
 
-/* Writes `bytes` with a checksum that fits them. */
+/* Writes `bytes` with a matching checksum. */
 static void write_sealed(struct fixture *f, unsigned char *bytes, size_t size) {
     unsigned long checksum = crc32(0, bytes, (unsigned)size - 4);
     for (size_t i = 0; i < 4; i++) {
         bytes[size - 4 + i] = (unsigned char)(checksum >> (8 * i));
     }
-    write_bytes(f->path, bytes, size);
+    write_bytes(path, bytes, size);
 }
 
-/* Files that are whole but wrong: a writer's mistake, or a file made to harm. */
-static void test_wrong_contents_are_refused(void **state) {
+/* Intact files with wrong contents: a writer's mistake, or a malicious file. */
+TEST(wrong_contents_are_refused) {
     struct fixture *f = *state;
     static const unsigned char nan_bytes[4] = {0, 0, 0xC0, 0x7F};
     static const unsigned char infinity_bytes[4] = {0, 0, 0x80, 0x7F};
@@ -312,7 +270,7 @@ static void test_wrong_contents_are_refused(void **state) {
     } cases[] = {
         {0, 1, {'a'}, "not a model file"},
         {8, 1, {3}, "version 3, expected at most 2"},
-        {12, 1, {3}, "unknown flags 0x3"}, /* names are of version 2 */
+        {12, 1, {3}, "unknown flags 0x3"}, /* names need version 2 */
         {12, 1, {0}, "too long"},
         {16, 1, {0}, "rank 0, expected 1..4096"},
         {16, 2, {1, 0x10}, "rank 4097"},
@@ -330,7 +288,7 @@ static void test_wrong_contents_are_refused(void **state) {
     write_small(f);
     unsigned char whole[FILE_SIZE_MAX];
     unsigned char bytes[FILE_SIZE_MAX];
-    size_t size = read_bytes(f->path, whole);
+    size_t size = read_bytes(path, whole, FILE_SIZE_MAX);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         memcpy(bytes, whole, size);
         memcpy(bytes + cases[i].at, cases[i].bytes, cases[i].length);
@@ -350,15 +308,16 @@ static void test_wrong_contents_are_refused(void **state) {
             assert_refused(f, AML_EINPUT, header_float ? "inf" : "not finite");
         }
     }
-    write_sealed(f, whole, size); /* and unchanged it is right */
+    write_sealed(f, whole, size); /* unchanged, the file is accepted */
     struct mf_model model;
-    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    assert_int_equal(mf_model_load(path, &model, &f->error), 0);
     mf_model_close(&model);
 }
 
 /* ---- Names ---- */
 
-/* A model of rank 1 with the users 7 and "alice", and the items "007", "T, \"X\"" and 2^64 - 1. Returns its bytes. */
+/* Writes a model of rank 1 with users 7 and "alice", and items "007", "T, \"X\"" and 2^64 - 1. Copies the file to
+ * `bytes` and returns its size. */
 static size_t write_named(struct fixture *f, unsigned char bytes[FILE_SIZE_MAX]) {
     static const char *const texts[] = {"alice", "007", "T, \"X\"", "18446744073709551615"};
     static const float rows[3] = {1, 2, 3};
@@ -387,31 +346,31 @@ static size_t write_named(struct fixture *f, unsigned char bytes[FILE_SIZE_MAX])
     assert_int_equal(names[MF_MODEL_ITEMS].count, 3);
     assert_int_equal(mf_names_check(names, &f->error), 0);
     struct mf_model_writer *writer;
-    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
+    assert_int_equal(mf_model_writer_open(&writer, path, &header, &f->error), 0);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, users, rows, sizeof rows[0], 2, &f->error), 0);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, keys + 1, rows, sizeof rows[0], 3, &f->error), 0);
     assert_int_equal(mf_model_writer_names(writer, names, &f->error), 0);
     assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
     mf_names_close(&names[MF_MODEL_USERS]);
     mf_names_close(&names[MF_MODEL_ITEMS]);
-    return read_bytes(f->path, bytes);
+    return read_bytes(path, bytes, FILE_SIZE_MAX);
 }
 
-static void test_names(void **state) {
+TEST(names) {
     struct fixture *f = *state;
     unsigned char bytes[FILE_SIZE_MAX];
     size_t size = write_named(f, bytes);
     assert_int_equal(bytes[8], 2);  /* version */
     assert_int_equal(bytes[12], 2); /* flags */
     struct mf_model model;
-    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    assert_int_equal(mf_model_load(path, &model, &f->error), 0);
     uint64_t key;
     assert_true(rating_id_key(&(struct text_field){.text = "007", .length = 3}, &key));
     assert_true(mf_model_knows(&model, MF_MODEL_ITEMS, key));
     assert_false(mf_model_knows(&model, MF_MODEL_USERS, key));
     assert_true(mf_model_knows(&model, MF_MODEL_USERS, 7));
     mf_model_close(&model);
-    /* Names that are damaged, though the checksum is right. */
+    /* Damaged names with a right checksum. */
     const size_t names = 48 + 5 * 12;
     static const struct {
         size_t at;
@@ -435,7 +394,7 @@ static void test_names(void **state) {
     }
 }
 
-static void test_two_texts_of_one_hash_are_refused(void **state) {
+TEST(two_texts_of_one_hash_are_refused) {
     struct fixture *f = *state;
     struct mf_names names = {0};
     mf_names_want(&names, RATING_ID_TEXT | 5);
@@ -445,52 +404,50 @@ static void test_two_texts_of_one_hash_are_refused(void **state) {
     mf_names_close(&names);
 }
 
-static void test_no_file_and_no_regular_file(void **state) {
+TEST(no_file_and_no_regular_file) {
     struct fixture *f = *state;
     assert_refused(f, AML_EINPUT, strerror(ENOENT));
-    assert_int_equal(mkdir(f->path, 0777), 0);
+    assert_int_equal(mkdir(path, 0777), 0);
     assert_refused(f, AML_EINPUT, "not a regular file");
     struct mf_model_writer *writer;
-    assert_int_equal(mf_model_writer_open(&writer, f->path, &small_header, &f->error), AML_EINPUT);
+    assert_int_equal(mf_model_writer_open(&writer, path, &small_header, &f->error), AML_EINPUT);
     assert_null(writer);
     assert_non_null(strstr(f->error.text, "a folder: expected the path of a file"));
-    assert_int_equal(rmdir(f->path), 0);
-    assert_int_equal(mkfifo(f->path, 0666), 0);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(mkfifo(path, 0666), 0);
     assert_refused(f, AML_EINPUT, "not a regular file");
-    assert_int_equal(unlink(f->path), 0);
+    assert_int_equal(unlink(path), 0);
     struct error error = {0};
-    char path[sizeof f->path + 16];
-    (void)snprintf(path, sizeof path, "%s/none/model", f->folder);
-    assert_int_equal(mf_model_writer_open(&writer, path, &small_header, &error), AML_EFAIL);
-    assert_non_null(strstr(error.text, path));
+    assert_int_equal(mf_model_writer_open(&writer, "none/model", &small_header, &error), AML_EFAIL);
+    assert_non_null(strstr(error.text, "none/model"));
     assert_non_null(strstr(error.text, strerror(ENOENT)));
 }
 
-/* Until it is closed, and when it is abandoned, a writer changes nothing that a reader sees. */
-static void test_an_older_file_stands_until_the_end(void **state) {
+/* Readers see no change until the writer is closed, and none if it is abandoned. */
+TEST(an_older_file_stands_until_the_end) {
     struct fixture *f = *state;
     write_small(f);
     unsigned char before[FILE_SIZE_MAX];
     unsigned char after[FILE_SIZE_MAX];
-    size_t size = read_bytes(f->path, before);
+    size_t size = read_bytes(path, before, FILE_SIZE_MAX);
     struct mf_model_writer *writer;
     struct mf_model_header header = small_header;
     header.mean = 4.0F;
-    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
-    assert_int_equal(read_bytes(f->path, after), size);
+    assert_int_equal(mf_model_writer_open(&writer, path, &header, &f->error), 0);
+    assert_int_equal(read_bytes(path, after, FILE_SIZE_MAX), size);
     assert_memory_equal(before, after, size);
     assert_int_equal(mf_model_writer_close(writer, AML_EFAIL, &f->error), AML_EFAIL);
-    assert_int_equal(files_in(f->folder), 1);
-    assert_int_equal(read_bytes(f->path, after), size);
+    assert_int_equal(files_in("."), 1);
+    assert_int_equal(read_bytes(path, after, FILE_SIZE_MAX), size);
     assert_memory_equal(before, after, size);
 }
 
-static void test_a_diverged_model_is_not_written(void **state) {
+TEST(a_diverged_model_is_not_written) {
     struct fixture *f = *state;
     write_small(f);
     struct mf_model_writer *writer;
     static const float row[3] = {1, INFINITY, 0};
-    assert_int_equal(mf_model_writer_open(&writer, f->path, &small_header, &f->error), 0);
+    assert_int_equal(mf_model_writer_open(&writer, path, &small_header, &f->error), 0);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, small_users, row, sizeof row, 1, &f->error),
                      AML_EFAIL);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, small_items, small_item_rows,
@@ -498,17 +455,17 @@ static void test_a_diverged_model_is_not_written(void **state) {
                      AML_EFAIL);
     assert_int_equal(mf_model_writer_close(writer, 0, &f->error), AML_EFAIL);
     assert_non_null(strstr(f->error.text, "not finite"));
-    assert_int_equal(files_in(f->folder), 1);
+    assert_int_equal(files_in("."), 1);
     struct mf_model model;
     struct error error = {0};
-    assert_int_equal(mf_model_load(f->path, &model, &error), 0); /* the older one */
+    assert_int_equal(mf_model_load(path, &model, &error), 0); /* the older model */
     mf_model_close(&model);
 }
 
-/* Writes `rows` user rows to `path`; the code of closing. */
-static int write_rows(const char *path, size_t rows, struct error *error) {
+/* Writes `rows` user rows to the file `name`. Returns the result of closing. */
+static int write_rows(const char *name, size_t rows, struct error *error) {
     struct mf_model_writer *writer;
-    int code = mf_model_writer_open(&writer, path, &small_header, error);
+    int code = mf_model_writer_open(&writer, name, &small_header, error);
     if (code != 0) {
         return code;
     }
@@ -518,24 +475,23 @@ static int write_rows(const char *path, size_t rows, struct error *error) {
     return mf_model_writer_close(writer, 0, error);
 }
 
-static void test_a_device_is_not_replaced(void **state) {
-    struct fixture *f = *state;
+TEST(a_device_is_not_replaced) {
     struct error error = {0};
     struct stat status;
     assert_int_equal(write_rows("/dev/null", 10, &error), AML_EINPUT);
     assert_string_equal(error.text, "/dev/null: a device or pipe: expected the path of a file");
     assert_int_equal(stat("/dev/null", &status), 0);
     assert_true(S_ISCHR(status.st_mode));
-    assert_int_equal(files_in(f->folder), 0);
+    assert_int_equal(files_in("."), 0);
 }
 
-/* A disk that fills up at any point, acted by the limit on a file's size, in a process of its own. */
-static void test_a_full_disk_leaves_nothing(void **state) {
+/* A disk that fills up at any point, simulated by the limit on file sizes in a child process. */
+TEST(a_full_disk_leaves_nothing) {
     struct fixture *f = *state;
     write_small(f);
     unsigned char before[FILE_SIZE_MAX];
     unsigned char after[FILE_SIZE_MAX];
-    size_t size = read_bytes(f->path, before);
+    size_t size = read_bytes(path, before, FILE_SIZE_MAX);
     static const rlim_t limits[] = {0, 10, 60, 250, 1500000};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         pid_t child = fork();
@@ -545,39 +501,20 @@ static void test_a_full_disk_leaves_nothing(void **state) {
             struct error error = {0};
             (void)signal(SIGXFSZ, SIG_IGN);
             bool right = setrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-                         write_rows(f->path, limits[i] > 1000 ? 100000 : 10, &error) == AML_EFAIL &&
-                         strstr(error.text, f->path) != NULL && strstr(error.text, strerror(EFBIG)) != NULL;
+                         write_rows(path, limits[i] > 1000 ? 100000 : 10, &error) == AML_EFAIL &&
+                         strstr(error.text, path) != NULL && strstr(error.text, strerror(EFBIG)) != NULL;
             _exit(right ? 0 : 1);
         }
         int status;
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), 0);
-        assert_int_equal(files_in(f->folder), 1);
-        assert_int_equal(read_bytes(f->path, after), size);
+        assert_int_equal(files_in("."), 1);
+        assert_int_equal(read_bytes(path, after, FILE_SIZE_MAX), size);
         assert_memory_equal(before, after, size);
     }
 }
 
-#define MODEL_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        MODEL_TEST(test_predictions),
-        MODEL_TEST(test_of_logarithms),
-        MODEL_TEST(test_without_biases_and_without_rows),
-        MODEL_TEST(test_many_rows),
-        MODEL_TEST(test_the_format_is_the_documented_one),
-        MODEL_TEST(test_a_changed_byte_anywhere_is_refused),
-        MODEL_TEST(test_every_other_length_is_refused),
-        MODEL_TEST(test_wrong_contents_are_refused),
-        MODEL_TEST(test_names),
-        MODEL_TEST(test_two_texts_of_one_hash_are_refused),
-        MODEL_TEST(test_no_file_and_no_regular_file),
-        MODEL_TEST(test_an_older_file_stands_until_the_end),
-        MODEL_TEST(test_a_diverged_model_is_not_written),
-        MODEL_TEST(test_a_device_is_not_replaced),
-        MODEL_TEST(test_a_full_disk_leaves_nothing),
-    };
-    return cmocka_run_group_tests_name("mf_model", tests, NULL, NULL);
+    return tests_run_each(fixture_open, fixture_close);
 }

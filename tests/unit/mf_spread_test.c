@@ -1,17 +1,12 @@
-/* The spread of ratings of any scale, the ratings that are refused, and the learning rate's schedule. */
+/* The spread of ratings of any scale, refused ratings, and the learning rate's schedule. */
 #include "apps/mf/schedule.h"
 #include "apps/mf/spread.h"
+#include "tests/test.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-/* Ratings 1 to 5 with the shares 1, 1, 3, 3, 2 of 10; times `factor`, plus `offset`. */
+/* Ratings 1 to 5 in the proportions 1, 1, 3, 3, 2; times `factor`, plus `offset`. */
 enum { TURNS = 100000 };
 static const double MEAN = 3.4;
 static const double DEVIATION = 1.2;
@@ -36,8 +31,7 @@ static void assert_near(double got, double expected, double tolerance) {
     }
 }
 
-static void test_any_scale(void **state) {
-    (void)state;
+TEST(any_scale) {
     static const struct {
         double factor, offset;
     } scales[] = {{1, 0},    {1e-20, 0}, {1e20, 0},     {1e-34, 0}, {1e36, 0},      {20, 0},      {0.01, 0},
@@ -48,14 +42,13 @@ static void test_any_scale(void **state) {
         assert_int_equal(spread_of(scales[s].factor, scales[s].offset, TURNS, &spread, &error), 0);
         double scale = fabs(scales[s].offset) + scales[s].factor;
         assert_true(fabs((double)spread.mean - (scales[s].factor * MEAN + scales[s].offset)) < 1e-6 * scale);
-        /* Ratings far from 0 are floats already, and rounded. */
+        /* Ratings far from 0 have been rounded to floats. */
         assert_near((double)spread.unit, -scales[s].factor * DEVIATION, scales[s].offset == 0 ? 1e-6 : 0.02);
     }
 }
 
-/* The unit's sign is that of the longer side: so r and -r are learned alike. */
-static void test_the_longer_side_is_up(void **state) {
-    (void)state;
+/* The unit has the sign of the longer side, so r and -r are learned alike. */
+TEST(the_longer_side_is_up) {
     struct mf_spread spread;
     struct error error = {0};
     assert_int_equal(spread_of(-1, 0, 1, &spread, &error), 0);
@@ -65,8 +58,7 @@ static void test_the_longer_side_is_up(void **state) {
     assert_near((double)spread.unit, -DEVIATION, 1e-6);
 }
 
-static void test_squares_in_two_parts(void **state) {
-    (void)state;
+TEST(squares_in_two_parts) {
     static const double squares[] = {0, 1, 2, 16777215.0 * 16777215.0, 1e76, 1e-75, 0.1 * 0.1};
     for (size_t s = 0; s < sizeof squares / sizeof squares[0]; s++) {
         double high = mf_square_high(squares[s]);
@@ -75,9 +67,8 @@ static void test_squares_in_two_parts(void **state) {
     }
 }
 
-/* Around its own mean, and around another: what a constant's error is. */
-static void test_deviation_around_a_constant(void **state) {
-    (void)state;
+/* The deviation around the mean, and around another constant. */
+TEST(deviation_around_a_constant) {
     struct mf_sums sums = {0};
     assert_true(mf_sums_deviation(&sums, 1) == 0);
     for (int i = 1; i <= 5; i++) {
@@ -87,8 +78,7 @@ static void test_deviation_around_a_constant(void **state) {
     assert_near(mf_sums_deviation(&sums, 0), sqrt(11), 1e-12);
 }
 
-static void test_refused_ratings(void **state) {
-    (void)state;
+TEST(refused_ratings) {
     static const struct {
         double factor, offset;
         const char *line;
@@ -110,8 +100,7 @@ static void test_refused_ratings(void **state) {
     }
 }
 
-static void test_long_tails(void **state) {
-    (void)state;
+TEST(long_tails) {
     char text[256];
     struct mf_spread spread = {.mean = 3, .unit = 10, .minimum = 0, .maximum = 304};
     assert_true(mf_spread_has_tail(&spread, text, sizeof text));
@@ -126,13 +115,12 @@ static void test_long_tails(void **state) {
     assert_false(mf_spread_has_tail(&spread, text, sizeof text));
 }
 
-static void test_rates(void **state) {
-    (void)state;
+TEST(rates) {
     struct mf_schedule schedule = {.iterations = 20};
     assert_near(mf_schedule_rate(&schedule, 1), 0.04, 1e-12);
     assert_near(mf_schedule_rate(&schedule, 11), 0.02, 1e-12);
     assert_near(mf_schedule_rate(&schedule, 20), 0.002, 1e-12);
-    assert_near(mf_schedule_rate(&schedule, 25), 0.002, 1e-12); /* more than there were to be */
+    assert_near(mf_schedule_rate(&schedule, 25), 0.002, 1e-12); /* beyond the last iteration */
     double sum = 0;
     schedule.iterations = 200;
     for (uint64_t i = 1; i <= 200; i++) {
@@ -145,23 +133,10 @@ static void test_rates(void **state) {
     assert_near(mf_schedule_rate(&schedule, 1), 0.04, 1e-12);
     assert_near(mf_schedule_rate(&schedule, 3), 0.04 * 0.92 * 0.92, 1e-12);
     assert_true(mf_schedule_rate(&schedule, UINT64_MAX) >= 0);
-    schedule.iterations = 100000000; /* nobody waits for so many */
+    schedule.iterations = 100000000; /* more than any job needs */
     assert_near(mf_schedule_rate(&schedule, 3), 0.04 * 0.92 * 0.92, 1e-12);
     schedule = (struct mf_schedule){.rate = 0.025, .decay = 0.9, .iterations = 10};
     assert_near(mf_schedule_rate(&schedule, 3), 0.025 * 0.81, 1e-12);
     schedule.decay = 0;
     assert_near(mf_schedule_rate(&schedule, 6), 0.0125, 1e-12);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_scale),
-        cmocka_unit_test(test_the_longer_side_is_up),
-        cmocka_unit_test(test_squares_in_two_parts),
-        cmocka_unit_test(test_deviation_around_a_constant),
-        cmocka_unit_test(test_refused_ratings),
-        cmocka_unit_test(test_long_tails),
-        cmocka_unit_test(test_rates),
-    };
-    return cmocka_run_group_tests_name("mf_spread", tests, NULL, NULL);
 }

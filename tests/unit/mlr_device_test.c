@@ -1,9 +1,10 @@
-/* mlr's steps on a device beside the same ones on the CPU: shapes that are no multiples of anything, minibatches of one
- * sample and smaller last ones, L2, momentum, samples that the device keeps and others, and rows that others change
- * between clocks. Skipped where there is no device. Built once more as mlr_cuda_test, for the device that tests/cuda
- * emulates: then whatever order the device may do its work in, and with each call failing in turn. */
+/* mlr's steps on a device against the same steps on the CPU: odd shapes, minibatches of one sample, smaller last
+ * batches, L2, momentum. Samples may be kept on the device, and others may change rows between clocks. Skipped
+ * without a device. Built again as mlr_cuda_test for the device that tests/cuda emulates: it works in any allowed
+ * order, and each call fails in turn. */
 #include "apps/mlr/device.h"
 #include "apps/nn/device.h"
+#include "tests/test.h"
 #ifdef DEVICE_EMULATED
 #include "tests/cuda/emulation.h"
 #endif
@@ -11,20 +12,13 @@
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 struct shape {
     uint32_t features, classes;
-    size_t samples, batch; /* of a clock and a step */
+    size_t samples, batch; /* samples of a clock; samples of a step */
     float decay, momentum;
-    bool keep;    /* the device is told of the samples before, and may keep them */
-    size_t slice; /* samples that the device works on at once; 0: all of a step */
+    bool keep;    /* the device gets the samples in advance and may keep them */
+    size_t slice; /* samples that the device processes at once; 0: all of a step */
 };
 
 static const struct shape SHAPES[] = {
@@ -35,7 +29,7 @@ static const struct shape SHAPES[] = {
     {784, 10, 1000, 256, 1e-3F, 0, true, 0},
     {784, 10, 1000, 256, 1e-3F, 0.9F, false, 0},
     {301, 129, 130, 64, 1e-3F, 0.5F, true, 0},
-    {301, 129, 130, 64, 1, 0, true, 0}, /* L2 that leaves nothing of the old weights */
+    {301, 129, 130, 64, 1, 0, true, 0}, /* L2 that removes the old weights completely */
     {77, 1025, 65, 33, 0, 0.9F, true, 0},
     {9001, 301, 2100, 2060, 1e-3F, 0, false, 0}, /* more samples than blocks sum; copied in parts */
     {130, 5003, 20, 7, 0.1F, 0, true, 0},
@@ -46,9 +40,9 @@ static const struct shape SHAPES[] = {
 
 enum { CLOCKS = 4 };
 static const float PADDING = 12345;
-static const double TOLERANCE = 1e-4; /* of the largest change */
+static const double TOLERANCE = 1e-4; /* relative to the largest change */
 
-/* Uniform in -1..1. */
+/* A uniform random number in -1..1. */
 static float random_value(uint64_t *state) {
     *state += 1;
     return (float)(int32_t)(hash_mix(*state) >> 40) * 0x1p-23F - 1;
@@ -57,8 +51,8 @@ static float random_value(uint64_t *state) {
 struct problem {
     const struct shape *shape;
     uint64_t state;
-    size_t stride; /* of the weights, a multiple of 4 as in the cache */
-    size_t floats; /* of the weights */
+    size_t stride; /* floats of a row of weights, a multiple of 4 as in the cache */
+    size_t floats; /* floats of all weights */
     float *samples;
     uint32_t *labels;
     float *cpu, *device, *before; /* weights */
@@ -124,8 +118,8 @@ static struct mlr_dense batch_of(const struct problem *problem, size_t first) {
 
 static struct mlr_step step_of(struct problem *problem, size_t count) {
     bool momentum = problem->shape->momentum > 0;
-    /* Small enough for steps to converge (by the largest eigenvalue of X^T X / n): else rounding would grow from step
-     * to step. */
+    /* Small enough for convergence, by the largest eigenvalue of X^T X / n; otherwise rounding errors would grow
+     * with each step. */
     double spread = 1 + sqrt((double)problem->shape->features / (double)count);
     float rate = (float)(2 / (1 + spread * spread / 3));
     return (struct mlr_step){.scale = rate / (float)count,
@@ -134,7 +128,7 @@ static struct mlr_step step_of(struct problem *problem, size_t count) {
                              .velocity = momentum ? problem->velocity : NULL};
 }
 
-/* What a clock does on the CPU; with `learn` false, the losses alone. */
+/* A clock on the CPU; without `learn` only the losses. */
 static struct mlr_loss cpu_clock(struct problem *problem, bool learn) {
     struct mlr_weights weights = weights_of(problem, problem->cpu);
     struct mlr_loss loss = {0};
@@ -179,7 +173,7 @@ static struct mlr_loss device_clock(struct mlr_device *device, struct problem *p
 }
 
 static void assert_same_loss(const struct problem *problem, struct mlr_loss device, struct mlr_loss cpu) {
-    /* Where two logits are nearly the same, rounding decides which one is the largest. */
+    /* Where two logits are nearly equal, rounding decides which is larger. */
     double doubtful = 1 + 1e-3 * (double)problem->shape->samples;
     if (!(fabs(device.loss - cpu.loss) <= TOLERANCE * cpu.loss) ||
         fabs((double)device.correct - (double)cpu.correct) > doubtful) {
@@ -189,13 +183,13 @@ static void assert_same_loss(const struct problem *problem, struct mlr_loss devi
     }
 }
 
-/* The weights, as far as they were changed since `before`; and nothing beyond the classes. */
+/* Compares the changes of the weights since `before`, and checks that nothing beyond the classes changed. */
 static void assert_same_change(const struct problem *problem) {
     double largest = 0;
     for (size_t i = 0; i < problem->floats; i++) {
         largest = fmax(largest, fabs((double)problem->cpu[i] - (double)problem->before[i]));
     }
-    assert_true(largest > 1e-4); /* far above the rounding of weights */
+    assert_true(largest > 1e-4); /* far above the rounding errors of weights */
     for (size_t i = 0; i < problem->floats; i++) {
         if (i % problem->stride >= problem->shape->classes) {
             assert_true(problem->device[i] == PADDING);
@@ -207,7 +201,7 @@ static void assert_same_change(const struct problem *problem) {
     }
 }
 
-/* Both go on from the same weights, those of the CPU with what others have added to every third row. */
+/* Sets both to the CPU's weights, with changes by others in every third row. */
 static void others_change_rows(struct problem *problem) {
     for (size_t i = 0; i < problem->floats; i++) {
         if (i / problem->stride % 3 == 0 && i % problem->stride < problem->shape->classes) {
@@ -252,7 +246,6 @@ static void check_shape(const struct shape *shape) {
 }
 
 static void test_steps_are_the_same_as_on_the_cpu(void **state) {
-    (void)state;
     if (skipped()) {
         skip();
     }
@@ -262,9 +255,8 @@ static void test_steps_are_the_same_as_on_the_cpu(void **state) {
     }
 }
 
-/* Samples move (nodes come and go): what the device kept of the old ones must not be taken for the new ones. */
+/* Samples move when nodes come and go: old samples kept on the device must not be used for new ones. */
 static void test_samples_are_replaced(void **state) {
-    (void)state;
     if (skipped()) {
         skip();
     }
@@ -276,7 +268,7 @@ static void test_samples_are_replaced(void **state) {
     size_t width = (size_t)problem.shape->features + 1;
     assert_done(mlr_device_open(&device, &weights, false, &error), &error);
     for (int round = 0; round < 4; round++) {
-        /* In the last round the device knows of the first samples of the clock only. */
+        /* In the last round the device gets only the clock's first half of the samples in advance. */
         size_t known = round < 3 ? problem.shape->samples : problem.shape->samples / 2;
         for (size_t i = 0; i < problem.shape->samples * width; i++) {
             problem.samples[i] =
@@ -294,14 +286,14 @@ static void test_samples_are_replaced(void **state) {
 #ifdef DEVICE_EMULATED
 static void test_work_that_is_done_at_once(void **state) {
     emulation_set_eager(true);
-    for (size_t s = 0; s < 4; s++) { /* small ones: the order is what is other */
+    for (size_t s = 0; s < 4; s++) { /* small shapes, as only the order of work matters */
         check_shape(&SHAPES[s]);
     }
     test_samples_are_replaced(state);
     emulation_set_eager(false);
 }
 
-/* Two clocks, one of them with samples that are not kept. The first call that failed, or 0. */
+/* Two clocks, one with samples that are not kept. Returns the first failed call's error, or 0. */
 static int clocks_on(struct problem *problem, struct mlr_device **device, struct error *error) {
     struct mlr_weights weights = weights_of(problem, problem->device);
     struct mlr_loss loss;
@@ -319,7 +311,6 @@ static int clocks_on(struct problem *problem, struct mlr_device **device, struct
 }
 
 static void test_each_call_may_fail(void **state) {
-    (void)state;
     struct problem problem;
     problem_open(&problem, &SHAPES[5]);
     int result = AML_EFAIL;
@@ -340,16 +331,15 @@ static void test_each_call_may_fail(void **state) {
         assert_int_equal(emulation_left(), 0);
         assert_true(call < 1000);
         if (result == 0 && failures < 30) {
-            result = AML_EFAIL; /* one that the code gets over: samples are not kept then */
+            result = AML_EFAIL; /* a failure that the code works around by not keeping samples */
         }
     }
     assert_true(failures >= 30);
     problem_close(&problem);
 }
 
-/* Samples that would leave too little room are not kept; weights that have none are an error. */
+/* Samples are not kept if they would leave too little room. Weights without room are an error. */
 static void test_little_memory(void **state) {
-    (void)state;
     const size_t room = (size_t)1 << 20;
     struct problem problem;
     struct mlr_device *device;

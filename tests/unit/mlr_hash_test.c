@@ -1,20 +1,13 @@
-/* Criteo lines: what is a line and what is not, and the slots that its fields hash to. The slots below are part of
- * every model's meaning: if they change, models that people have are worthless. */
+/* Criteo lines: accepted and refused lines, and the slots of their fields. The slots below define the meaning of
+ * every model: changed slots would make users' models useless. */
 #include "apps/mlr/hash.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { LINE_MAX = 1 << 17 };
 
 static char line[LINE_MAX];
 
-/* Writes a line of a label and 39 fields, of which field `at` is `text`, the others "1". */
+/* Writes a line of a label and 39 fields. Field `at` is `text`, the others are "1". */
 static size_t make_line(const char *label, char separator, unsigned at, const char *text) {
     size_t used = (size_t)snprintf(line, sizeof line, "%s", label);
     for (unsigned f = 0; f < CRITEO_FIELDS; f++) {
@@ -41,7 +34,7 @@ static void expect_field(const struct criteo_record *record, const char *name, c
     }
 }
 
-/* That the line is refused with this message. */
+/* The line is refused with this message. */
 static void expect_refused(const struct criteo_columns *columns, size_t length, const char *message) {
     struct criteo_record record;
     struct error error = {0};
@@ -51,8 +44,7 @@ static void expect_refused(const struct criteo_columns *columns, size_t length, 
 
 /* ---- Lines ---- */
 
-static void test_names(void **state) {
-    (void)state;
+TEST(names) {
     assert_int_equal(criteo_field("I1", 2), 0);
     assert_int_equal(criteo_field("I13", 3), 12);
     assert_int_equal(criteo_field("C1", 2), 13);
@@ -68,8 +60,7 @@ static void test_names(void **state) {
     }
 }
 
-static void test_fields(void **state) {
-    (void)state;
+TEST(fields) {
     for (int s = 0; s < 2; s++) {
         char separator = s == 0 ? '\t' : ',';
         struct criteo_columns columns = columns_of(separator);
@@ -90,8 +81,7 @@ static void test_fields(void **state) {
     }
 }
 
-static void test_quotes_and_blanks(void **state) {
-    (void)state;
+TEST(quotes_and_blanks) {
     struct criteo_columns columns = columns_of(',');
     static const char *const written[] = {"\"a,b\"", "\"a\"\"b\"", " \"x\" ", "  y\t", "a b", "\"\""};
     static const char *const read[] = {"a,b", "a\"b", "x", "y", "a b", ""};
@@ -108,8 +98,7 @@ static void test_quotes_and_blanks(void **state) {
                    "expected a quoted field that ends on its line, then a separator, got '\"open'");
 }
 
-static void test_wrong_lines(void **state) {
-    (void)state;
+TEST(wrong_lines) {
     struct criteo_columns columns = columns_of('\t');
     const char *expected = "expected 40 fields (a label, 13 integers and 26 categories), got ";
     char message[128];
@@ -128,7 +117,7 @@ static void test_wrong_lines(void **state) {
     expect_refused(&columns, make_line("2", '\t', 0, "1"), "expected a label 0 or 1, got '2'");
     struct criteo_record record;
     struct error error = {0};
-    size_t length = make_line("?", '\t', 0, "1"); /* missing: the reader decides what becomes of it */
+    size_t length = make_line("?", '\t', 0, "1"); /* missing, for the reader to handle */
     assert_int_equal(criteo_take(&columns, line, length, line, &record, &error), 0);
     assert_int_equal(record.label, CRITEO_NO_LABEL);
     expect_refused(&columns, make_line("01", '\t', 0, "1"), "expected a label 0 or 1, got '01'");
@@ -145,8 +134,7 @@ static void write_header(const char *start, bool reversed) {
     }
 }
 
-static void test_headers(void **state) {
-    (void)state;
+TEST(headers) {
     static const char *const starts[] = {"label", "Id,Label", "Id", ""};
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
         struct criteo_columns columns;
@@ -185,10 +173,9 @@ static void test_headers(void **state) {
     assert_string_equal(error.text, "expected a header of all of I1 to I13 and C1 to C26, got 38 of them");
 }
 
-static void test_what_looks_like_criteo(void **state) {
-    (void)state;
+TEST(what_looks_like_criteo) {
     static const char *const categories[] = {"68fd1e64", "", "80e26c9b"};
-    for (int numbers = 0; numbers < 2; numbers++) { /* 40 numbers may be samples of another kind */
+    for (int numbers = 0; numbers < 2; numbers++) { /* 40 numbers may be samples in another format */
         size_t used = (size_t)snprintf(line, sizeof line, "0");
         for (unsigned f = 0; f < CRITEO_FIELDS; f++) {
             used += (size_t)snprintf(line + used, sizeof line - used, "\t%s",
@@ -201,11 +188,10 @@ static void test_what_looks_like_criteo(void **state) {
     assert_false(criteo_recognized(line, 0));
     memset(line, '\t', CRITEO_FIELDS);
     *line = '1';
-    assert_false(criteo_recognized(line, CRITEO_FIELDS)); /* nothing in it */
+    assert_false(criteo_recognized(line, CRITEO_FIELDS)); /* all fields are empty */
 }
 
-static void test_lines_without_labels(void **state) {
-    (void)state;
+TEST(lines_without_labels) {
     struct criteo_columns columns;
     struct criteo_record record;
     struct error error = {0};
@@ -261,7 +247,7 @@ static const char *const TEXTS[CRITEO_FIELDS] = {"",
                                                  "",
                                                  "5316a17f"};
 
-static struct mlr_hash_features features; /* zeroed */
+static struct mlr_hash_features features; /* zeroed, as static */
 
 static void run_hash(const struct mlr_hash *hash, const char *const texts[CRITEO_FIELDS]) {
     struct criteo_record record = {.label = 0};
@@ -274,8 +260,7 @@ static void run_hash(const struct mlr_hash *hash, const char *const texts[CRITEO
     }
 }
 
-static void test_slots_never_change(void **state) {
-    (void)state;
+TEST(slots_never_change) {
     static const uint32_t expected[] = {227563, 411268,  145180, 328008, 937073,  929928, 1018263, 200627, 676186,
                                         225345, 1021370, 892894, 189671, 1025633, 202119, 142123,  531208, 75862,
                                         567220, 762988,  399916, 641488, 468561,  696631, 576396,  105734, 92561,
@@ -288,7 +273,7 @@ static void test_slots_never_change(void **state) {
     assert_int_equal(features.count, CRITEO_FIELDS + 2);
     assert_memory_equal(features.slots, expected, sizeof expected);
     assert_false(features.added);
-    hash.bits = 24; /* the first bits are the same */
+    hash.bits = 24; /* the lower bits are unchanged */
     run_hash(&hash, TEXTS);
     for (uint32_t i = 0; i < features.count; i++) {
         assert_int_equal(features.slots[i] >> 4, expected[i]);
@@ -296,7 +281,7 @@ static void test_slots_never_change(void **state) {
     }
 }
 
-/* Returns the slot of I1 when it holds this. */
+/* Returns the slot of I1 with this value. */
 static uint32_t slot_of(const char *integer) {
     const struct mlr_hash hash = {.bits = 24};
     const char *texts[CRITEO_FIELDS];
@@ -306,8 +291,7 @@ static uint32_t slot_of(const char *integer) {
     return features.slots[0];
 }
 
-static void test_integers_hold_their_octave(void **state) {
-    (void)state;
+TEST(integers_hold_their_octave) {
     static const char *const groups[][4] = {
         {"0", "-0", "0.9", "-0.5"},
         {"1", "1.0", "1e0", "01"},
@@ -330,8 +314,7 @@ static void test_integers_hold_their_octave(void **state) {
     }
 }
 
-static void test_what_is_no_integer(void **state) {
-    (void)state;
+TEST(what_is_no_integer) {
     static const char *const wrong[] = {"x", "-", "1x", "0x10", "1e", "nan", "inf", "1e400", "--1", "1 2", "."};
     const struct mlr_hash hash = {.bits = 20};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -348,9 +331,8 @@ static void test_what_is_no_integer(void **state) {
     }
 }
 
-/* With few slots many fields share one: their values add up, whatever happened before. */
-static void test_equal_slots_add_up(void **state) {
-    (void)state;
+/* With few slots many fields share a slot: their values add up, whatever was hashed before. */
+TEST(equal_slots_add_up) {
     struct mlr_hash hash = {.bits = MLR_HASH_BITS_MIN};
     struct error error = {0};
     assert_int_equal(mlr_hash_add_crosses(&hash, "C1xC2,C1xC3,C1xC4,C1xC5,C1xC6,C1xC7,C1xC8,C1xC9,C1xC10", &error), 0);
@@ -369,8 +351,7 @@ static void test_equal_slots_add_up(void **state) {
     }
 }
 
-static void test_crosses(void **state) {
-    (void)state;
+TEST(crosses) {
     static const char *const wrong[] = {"", "C1", "C1xC1", "C1xC27", "C1xC2,", "C1xC2 ", "C1*C2", "C1xC2xC3", "c1xc2"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct mlr_hash hash = {.bits = 20};
@@ -385,8 +366,7 @@ static void test_crosses(void **state) {
 }
 
 /* All 741 pairs are allowed. */
-static void test_all_crosses(void **state) {
-    (void)state;
+TEST(all_crosses) {
     struct mlr_hash hash = {.bits = 24};
     struct error error = {0};
     size_t used = 0;
@@ -407,23 +387,4 @@ static void test_all_crosses(void **state) {
     strcpy(line + used, ",C1xC2");
     hash.cross_count = 0;
     assert_int_equal(mlr_hash_add_crosses(&hash, line, &error), AML_EINPUT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_fields),
-        cmocka_unit_test(test_quotes_and_blanks),
-        cmocka_unit_test(test_wrong_lines),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_what_looks_like_criteo),
-        cmocka_unit_test(test_lines_without_labels),
-        cmocka_unit_test(test_slots_never_change),
-        cmocka_unit_test(test_integers_hold_their_octave),
-        cmocka_unit_test(test_what_is_no_integer),
-        cmocka_unit_test(test_equal_slots_add_up),
-        cmocka_unit_test(test_crosses),
-        cmocka_unit_test(test_all_crosses),
-    };
-    return cmocka_run_group_tests_name("mlr_hash", tests, NULL, NULL);
 }

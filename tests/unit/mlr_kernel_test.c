@@ -1,19 +1,13 @@
-/* Every implementation of mlr's loops against the reference, on shapes that are no multiples of a vector; the reference
- * against the definition of a gradient; the matrix products against plain loops; steps in parts against whole ones.
- * Speed is measured elsewhere. */
+/* Every implementation of mlr's loops against the reference, on shapes that are no multiples of a vector; the
+ * reference against the gradient's definition. Matrix products against plain loops, and steps in parts against whole
+ * steps. Benchmarks measure the speed. */
 #include "apps/mlr/kernel.h"
 #include "apps/mlr/narrow.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { SAMPLES = 37, FEATURES = 53 };
 
@@ -21,13 +15,13 @@ static const uint32_t CLASSES[] = {2, 3, 7, 8, 10, 16, 17, 30, 33, 100};
 enum { CLASS_COUNTS = sizeof CLASSES / sizeof CLASSES[0] };
 #define PADDING 12345.0F
 
-/* Uniform in -1..1, without rounding. */
+/* A uniform random number in -1..1, without rounding. */
 static float random_value(uint64_t *state) {
     *state += 1;
     return (float)(int32_t)(hash_mix(*state) >> 40) * 0x1p-23F - 1;
 }
 
-/* A made-up problem, dense and sparse alike; about every third value is a zero, sample 5 has nothing but zeros. */
+/* A made-up problem, as dense and as sparse samples. About every third value is zero; sample 5 has only zeros. */
 struct problem {
     struct mlr_weights weights;
     float *samples; /* [SAMPLES][FEATURES + 3] */
@@ -106,7 +100,7 @@ static size_t weight_count(const struct problem *problem) {
     return (FEATURES + 1) * problem->weights.stride;
 }
 
-/* Each with the problem of the reference. */
+/* Runs `check` for each implementation and shape, beside the reference. */
 static void for_each_shape(void (*check)(const struct mlr_kernel *kernel, uint32_t classes, size_t padding)) {
     struct mlr_kernel kernels[MLR_KERNELS_MAX];
     size_t count = mlr_kernel_list(kernels);
@@ -136,8 +130,7 @@ static double loss_of(const struct problem *problem) {
     return loss.loss;
 }
 
-static void test_a_step_follows_the_gradient(void **state) {
-    (void)state;
+TEST(a_step_follows_the_gradient) {
     struct problem *problem = problem_new(7, 1);
     struct problem *stepped = problem_new(7, 1);
     float *errors = calloc(SAMPLES * 7, sizeof(float));
@@ -164,8 +157,7 @@ static void test_a_step_follows_the_gradient(void **state) {
     problem_free(stepped);
 }
 
-static void test_softmax_by_hand(void **state) {
-    (void)state;
+TEST(softmax_by_hand) {
     struct mlr_kernel kernels[MLR_KERNELS_MAX];
     size_t count = mlr_kernel_list(kernels);
     for (size_t i = 0; i < count; i++) {
@@ -176,12 +168,11 @@ static void test_softmax_by_hand(void **state) {
         kernels[i].softmax(logits, labels, 3, 3, &loss);
         assert_close(logits, expected, 9, 1e-6F);
         assert_true(fabs(loss.loss - (1 + log(4) + log(2))) < 1e-6);
-        assert_int_equal(loss.correct, 11); /* of equal logits the first is the prediction */
+        assert_int_equal(loss.correct, 11); /* of equal logits the first is predicted */
     }
 }
 
-static void test_what_is_not_finite_shows_in_the_loss(void **state) {
-    (void)state;
+TEST(what_is_not_finite_shows_in_the_loss) {
     struct mlr_kernel kernels[MLR_KERNELS_MAX];
     size_t count = mlr_kernel_list(kernels);
     for (size_t i = 0; i < count; i++) {
@@ -196,7 +187,7 @@ static void test_what_is_not_finite_shows_in_the_loss(void **state) {
     }
 }
 
-/* ---- The others against the reference ---- */
+/* ---- The implementations against the reference ---- */
 
 static void check_softmax(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
     float *a = calloc(SAMPLES * classes, sizeof(float));
@@ -206,7 +197,7 @@ static void check_softmax(const struct mlr_kernel *kernel, uint32_t classes, siz
     struct mlr_loss plain = {0};
     uint64_t state = classes;
     for (size_t i = 0; i < SAMPLES * (size_t)classes; i++) {
-        a[i] = b[i] = 30 * random_value(&state); /* some exponentials vanish */
+        a[i] = b[i] = 30 * random_value(&state); /* some exponentials underflow */
     }
     kernel->softmax(a, problem->labels, SAMPLES, classes, &fast);
     reference().softmax(b, problem->labels, SAMPLES, classes, &plain);
@@ -218,8 +209,7 @@ static void check_softmax(const struct mlr_kernel *kernel, uint32_t classes, siz
     problem_free(problem);
 }
 
-static void test_softmax(void **state) {
-    (void)state;
+TEST(softmax) {
     for_each_shape(check_softmax);
 }
 
@@ -230,7 +220,7 @@ static void check_sparse_logits(const struct mlr_kernel *kernel, uint32_t classe
     kernel->sparse_logits(&problem->weights, problem->sparse, SAMPLES, a);
     reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, b);
     assert_close(a, b, SAMPLES * (size_t)classes, 1e-5F);
-    /* The products of dense samples are the same, in parts or whole. */
+    /* The dense products are the same in parts and as a whole. */
     memset(a, 0, SAMPLES * classes * sizeof(float));
     mlr_dense_logits(&problem->weights, &problem->dense, 0, 11, a);
     mlr_dense_logits(&problem->weights, &problem->dense, 11, 11, a);
@@ -241,8 +231,7 @@ static void check_sparse_logits(const struct mlr_kernel *kernel, uint32_t classe
     problem_free(problem);
 }
 
-static void test_logits(void **state) {
-    (void)state;
+TEST(logits) {
     mlr_dense_begin();
     for_each_shape(check_sparse_logits);
 }
@@ -274,12 +263,11 @@ static void check_sparse_update(const struct mlr_kernel *kernel, uint32_t classe
     problem_free(plain);
 }
 
-static void test_sparse_update(void **state) {
-    (void)state;
+TEST(sparse_update) {
     for_each_shape(check_sparse_update);
 }
 
-/* Makes all values of the sparse samples 1, written or not. */
+/* Sets all values of the sparse samples to 1; `written` says whether the values are stored. */
 static void set_ones(struct problem *problem, bool written) {
     for (size_t s = 0; s < SAMPLES; s++) {
         struct mlr_sparse *x = &problem->sparse[s];
@@ -291,7 +279,7 @@ static void set_ones(struct problem *problem, bool written) {
     }
 }
 
-/* Samples whose values are all 1 need not have them. */
+/* Samples whose values are all 1 need not store them. */
 static void check_ones(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
     float *errors = make_errors(classes);
     float *logits[2];
@@ -315,12 +303,11 @@ static void check_ones(const struct mlr_kernel *kernel, uint32_t classes, size_t
     free(errors);
 }
 
-static void test_ones(void **state) {
-    (void)state;
+TEST(ones) {
     for_each_shape(check_ones);
 }
 
-/* A feature's rate multiplies its steps, and that of the biases theirs. */
+/* A feature's rate multiplies its steps; biases have their own rate. */
 static void check_rates(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
     float *errors = make_errors(classes);
     struct problem *plain = problem_new(classes, padding);
@@ -347,13 +334,11 @@ static void check_rates(const struct mlr_kernel *kernel, uint32_t classes, size_
     free(errors);
 }
 
-static void test_rates(void **state) {
-    (void)state;
+TEST(rates) {
     for_each_shape(check_rates);
 }
 
-static void test_decay_takes_at_most_all(void **state) {
-    (void)state;
+TEST(decay_takes_at_most_all) {
     struct mlr_kernel kernels[MLR_KERNELS_MAX];
     size_t count = mlr_kernel_list(kernels);
     for (size_t i = 0; i < count; i++) {
@@ -420,8 +405,7 @@ static void check_dense_update(uint32_t classes, size_t padding, bool with_momen
     problem_free(fast);
 }
 
-static void test_dense_update(void **state) {
-    (void)state;
+TEST(dense_update) {
     mlr_dense_begin();
     for (size_t c = 0; c < CLASS_COUNTS; c++) {
         check_dense_update(CLASSES[c], c % 4, false);
@@ -429,7 +413,7 @@ static void test_dense_update(void **state) {
     }
 }
 
-/* Against the matrix products, in parts of any size; no more is read or written than these do. */
+/* Against the matrix products, in parts of any size. Nothing beyond the products' memory is read or written. */
 static void check_narrow(const struct mlr_narrow *narrow, uint32_t classes, size_t padding) {
     static const uint32_t cuts[] = {0, 16, 16, 40, 49, FEATURES};
     struct problem *plain = problem_new(classes, padding);
@@ -438,7 +422,7 @@ static void check_narrow(const struct mlr_narrow *narrow, uint32_t classes, size
     float *a = calloc(SAMPLES * classes, sizeof(float));
     float *b = calloc(SAMPLES * classes, sizeof(float));
     float *scratch = calloc(mlr_narrow_scratch(FEATURES, classes), sizeof(float));
-    /* The samples end where they end: the last one has no padding. */
+    /* The samples' memory ends exactly: the last sample has no padding. */
     size_t floats = (SAMPLES - 1) * fast->dense.stride + FEATURES;
     float *samples = malloc(floats * sizeof *samples);
     memcpy(samples, fast->samples, floats * sizeof *samples);
@@ -463,8 +447,7 @@ static void check_narrow(const struct mlr_narrow *narrow, uint32_t classes, size
     problem_free(fast);
 }
 
-static void test_narrow(void **state) {
-    (void)state;
+TEST(narrow) {
     struct mlr_narrow narrows[MLR_NARROWS_MAX];
     size_t count = mlr_narrow_list(narrows);
     if (count == 0) {
@@ -481,21 +464,4 @@ static void test_narrow(void **state) {
     assert_false(mlr_narrow_choose(784, 1000, &chosen));
     assert_false(mlr_narrow_choose(16, 10, &chosen));
     assert_false(mlr_narrow_choose(1 << 20, 2, &chosen));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_step_follows_the_gradient),
-        cmocka_unit_test(test_softmax_by_hand),
-        cmocka_unit_test(test_what_is_not_finite_shows_in_the_loss),
-        cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_logits),
-        cmocka_unit_test(test_sparse_update),
-        cmocka_unit_test(test_ones),
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_decay_takes_at_most_all),
-        cmocka_unit_test(test_dense_update),
-        cmocka_unit_test(test_narrow),
-    };
-    return cmocka_run_group_tests_name("mlr_kernel", tests, NULL, NULL);
 }

@@ -1,23 +1,17 @@
-/* The file of an mlr model: what is written is read again, predictions are those of the weights, and a file that is
- * damaged in any byte, cut or made up is refused. */
+/* The file of an mlr model is read as written, and predictions follow from the weights. A file that is cut, made up
+ * or damaged in any byte is refused. */
 #include "apps/mlr/model.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <cmocka.h>
-
 enum { FEATURES = 6, CLASSES = 3, FILE_MAX = 4096 };
 
-static char folder[] = "/tmp/mlr_model_test.XXXXXX";
-static char path[64];
+static const char path[] = "model";
 
 static const float MAXIMA[FEATURES] = {1, 2, 4, 0, 8, 1};
 static const double FACTORS[FEATURES] = {1, 0, 0.25, 4, 1e-9, 2};
@@ -40,9 +34,9 @@ static float weight(uint64_t feature, uint32_t class) {
     return feature == 3 ? 0 : (float)feature - 2.5F * (float)class;
 }
 
-static struct column_names names;  /* of the next model: none, but in one test */
-static bool centred = true;        /* standardized samples */
-static struct numbering numbering; /* of its features: none, but in some tests */
+static struct column_names names;  /* column names of the next model; none in most tests */
+static bool centred = true;        /* standardized samples have centres */
+static struct numbering numbering; /* numbering of the next model's features; none in most tests */
 
 static int write_model(enum scale_kind kind, float bias, struct error *error) {
     struct mlr_labels labels = make_labels();
@@ -57,7 +51,7 @@ static int write_model(enum scale_kind kind, float bias, struct error *error) {
                                             .names = &names};
     struct mlr_model_writer *writer;
     int result = mlr_model_writer_open(&writer, path, &header, error);
-    for (uint64_t feature = FEATURES + 1; feature-- > 0 && result == 0;) { /* any order */
+    for (uint64_t feature = FEATURES + 1; feature-- > 0 && result == 0;) { /* rows in any order */
         float row[CLASSES];
         for (uint32_t k = 0; k < CLASSES; k++) {
             row[k] = feature < FEATURES ? weight(feature, k) : bias;
@@ -66,21 +60,6 @@ static int write_model(enum scale_kind kind, float bias, struct error *error) {
     }
     mlr_labels_close(&labels);
     return writer != NULL ? mlr_model_writer_close(writer, result, error) : result;
-}
-
-static size_t read_file(unsigned char *bytes) {
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    size_t size = fread(bytes, 1, FILE_MAX, file);
-    fclose(file);
-    return size;
-}
-
-static void write_file(const unsigned char *bytes, size_t size) {
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    fclose(file);
 }
 
 static void expect_refused(const char *message) {
@@ -92,8 +71,7 @@ static void expect_refused(const char *message) {
     }
 }
 
-static void test_what_is_written_is_read(void **state) {
-    (void)state;
+TEST(what_is_written_is_read) {
     for (unsigned kind = SCALE_NONE; kind < SCALE_AUTO; kind++) {
         struct mlr_model model;
         struct error error = {0};
@@ -104,7 +82,7 @@ static void test_what_is_written_is_read(void **state) {
         assert_int_equal(model.index_base, 1);
         assert_int_equal(model.labels.count, CLASSES);
         assert_string_equal(model.labels.items[1].text, "10");
-        assert_int_equal(model.row_count, 1 + FEATURES); /* zeros, the biases, and all but feature 3 */
+        assert_int_equal(model.row_count, 1 + FEATURES); /* zeros, the biases, and all features except 3 */
         assert_int_equal(model.places[3], 0);
         if (kind == SCALE_MAX) {
             assert_memory_equal(model.maxima, MAXIMA, sizeof MAXIMA);
@@ -117,14 +95,13 @@ static void test_what_is_written_is_read(void **state) {
     }
 }
 
-static void test_predictions(void **state) {
-    (void)state;
+TEST(predictions) {
     struct mlr_model model;
     struct mlr_prediction prediction = {0};
     struct error error = {0};
     assert_int_equal(write_model(SCALE_MAX, 0.5F, &error), 0);
     assert_int_equal(mlr_model_load(path, &model, &error), 0);
-    const uint32_t features[] = {1, 3, 4, 99}; /* one without weights, one that the model does not know */
+    const uint32_t features[] = {1, 3, 4, 99}; /* a feature without weights, and one that the model does not know */
     const double values[] = {1, 100, -4, 1000};
     const struct sample sample = {.features = features, .values = values, .count = 4};
     mlr_model_predict(&model, &sample, &prediction);
@@ -142,9 +119,8 @@ static void test_predictions(void **state) {
     mlr_model_close(&model);
 }
 
-/* What a sample does not write is 0, and has a value when features have centres. */
-static void test_predictions_of_centred_samples(void **state) {
-    (void)state;
+/* A value that is not stored is 0, which becomes a nonzero value if features have centres. */
+TEST(predictions_of_centred_samples) {
     const uint32_t features[] = {0, 5, 99};
     const double values[] = {0.75, -0.5, 1000};
     const struct sample sample = {.features = features, .values = values, .count = 3};
@@ -178,49 +154,47 @@ static void test_predictions_of_centred_samples(void **state) {
     centred = true;
 }
 
-static void test_damage_is_found(void **state) {
-    (void)state;
+TEST(damage_is_found) {
     unsigned char bytes[FILE_MAX];
     struct error error = {0};
     assert_int_equal(write_model(SCALE_MAX, 1, &error), 0);
-    size_t size = read_file(bytes);
+    size_t size = read_bytes(path, bytes, FILE_MAX);
     for (size_t i = 0; i < size; i++) {
         bytes[i] ^= 0x10;
-        write_file(bytes, size);
+        write_bytes(path, bytes, size);
         expect_refused(i < 8 ? "not a model file of mlr" : "checksum does not match");
         bytes[i] ^= 0x10;
     }
     for (size_t cut = 0; cut < size; cut += 7) {
-        write_file(bytes, cut);
+        write_bytes(path, bytes, cut);
         expect_refused("truncated");
     }
     assert_int_equal(unlink(path), 0);
     expect_refused("No such file");
 }
 
-/* Writes bytes[size] and their checksum, for which there is room. */
+/* Writes bytes[size], followed by their checksum; `bytes` has room for it. */
 static void write_checked(unsigned char *bytes, size_t size) {
     uint32_t checksum = (uint32_t)crc32(crc32(0, NULL, 0), bytes, (uInt)size);
     for (unsigned i = 0; i < 4; i++) {
         bytes[size + i] = (unsigned char)(checksum >> (8 * i));
     }
-    write_file(bytes, size + 4);
+    write_bytes(path, bytes, size + 4);
 }
 
-/* A file with a right checksum, of which `size` bytes at `at` are others. */
+/* A file with `other` in place of `removed` bytes at `at`, and a right checksum, is refused. */
 static void expect_refused_with(size_t at, const void *other, size_t other_size, size_t removed, const char *message) {
     unsigned char bytes[FILE_MAX];
     struct error error = {0};
     assert_int_equal(write_model(SCALE_MAX, 1, &error), 0);
-    size_t size = read_file(bytes) - 4 - removed;
+    size_t size = read_bytes(path, bytes, FILE_MAX) - 4 - removed;
     memcpy(bytes + at, other, other_size);
     write_checked(bytes, size);
     expect_refused(message);
 }
 
-/* Names of columns are a section at the end. */
-static void test_names_are_read(void **state) {
-    (void)state;
+/* The names of columns form a section at the end. */
+TEST(names_are_read) {
     unsigned char bytes[FILE_MAX];
     struct mlr_model model;
     struct error error = {0};
@@ -240,9 +214,9 @@ static void test_names_are_read(void **state) {
     assert_string_equal(model.names.features[2], "");
     assert_int_equal(model.row_count, 1 + FEATURES);
     mlr_model_close(&model);
-    size_t size = read_file(bytes);
+    size_t size = read_bytes(path, bytes, FILE_MAX);
     static const unsigned char lengths[] = {0, 1, 4, 0xff};
-    for (size_t l = 0; l < sizeof lengths; l++) { /* of the section */
+    for (size_t l = 0; l < sizeof lengths; l++) { /* lengths of the section */
         expect_refused_with(size - 8, &lengths[l], 1, 0, "the model file ");
     }
     names.count = FEATURES - 1;
@@ -251,17 +225,16 @@ static void test_names_are_read(void **state) {
     names = (struct column_names){0};
 }
 
-static void test_nothing_is_believed(void **state) {
-    (void)state;
+TEST(nothing_is_believed) {
     const size_t labels = 28;
     const size_t maxima = labels + CLASSES * 56;
     const size_t rows = maxima + FEATURES * 4;
     const size_t row = 4 + CLASSES * 4;
     expect_refused_with(8, "\6", 1, 0, "version 6, expected at most");
-    expect_refused_with(8, "\5", 1, 0, "indexes of features that are out of range"); /* maxima as indexes */
+    expect_refused_with(8, "\5", 1, 0, "indexes of features that are out of range"); /* maxima read as indexes */
     expect_refused_with(8, "\3", 1, 0, "a shape of images out of range");
     expect_refused_with(8, "\0", 1, 0, "version 0, expected at most");
-    expect_refused_with(8, "\2", 1, 0, "of its hash out of range"); /* labels as bits and crosses */
+    expect_refused_with(8, "\2", 1, 0, "of its hash out of range"); /* labels read as bits and crosses */
     expect_refused_with(12, "\4", 1, 0, "out of range");
     expect_refused_with(16, "\2", 1, 0, "out of range");
     expect_refused_with(20, "\0", 1, 0, "out of range");
@@ -271,7 +244,7 @@ static void test_nothing_is_believed(void **state) {
     expect_refused_with(labels, "\0", 1, 0, "a malformed label");
     expect_refused_with(labels, "2\n0", 3, 0, "a malformed label");
     expect_refused_with(labels, "11", 2, 0, "labels out of order");
-    expect_refused_with(labels, "10", 2, 0, "label"); /* twice */
+    expect_refused_with(labels, "10", 2, 0, "label"); /* the same label twice */
     expect_refused_with(maxima, "\0\0\xc0\x7f", 4, 0, "negative or not finite");
     expect_refused_with(maxima, "\0\0\x80\xbf", 4, 0, "negative or not finite");
     expect_refused_with(rows, "\7", 1, 0, "a feature twice, or one out of range");
@@ -295,16 +268,15 @@ static void write_numbered_model(enum scale_kind kind) {
     numbering_close(&numbering);
 }
 
-/* Samples of a model's numbering have its features alone; indexes are in the file, from index_base on. */
-static void test_numbered_features_are_read(void **state) {
-    (void)state;
+/* Samples numbered by a model have only the model's features. The file has their indexes, from index_base on. */
+TEST(numbered_features_are_read) {
     for (unsigned kind = SCALE_NONE; kind < SCALE_AUTO; kind++) {
         unsigned char bytes[FILE_MAX];
         struct mlr_model model;
         struct error error = {0};
         centred = false;
         write_numbered_model((enum scale_kind)kind);
-        assert_true(read_file(bytes) > 0 && bytes[8] == MLR_MODEL_VERSION_NUMBERED);
+        assert_true(read_bytes(path, bytes, FILE_MAX) > 0 && bytes[8] == MLR_MODEL_VERSION_NUMBERED);
         assert_int_equal(mlr_model_load(path, &model, &error), 0);
         assert_true(numbering_is_used(&model.numbering));
         assert_int_equal(model.numbering.places.count, FEATURES);
@@ -325,8 +297,7 @@ static void test_numbered_features_are_read(void **state) {
     centred = true;
 }
 
-static void test_no_numbering_is_believed(void **state) {
-    (void)state;
+TEST(no_numbering_is_believed) {
     static const struct {
         unsigned feature;
         unsigned char index[4];
@@ -339,7 +310,7 @@ static void test_no_numbering_is_believed(void **state) {
     for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {
         unsigned char bytes[FILE_MAX];
         write_numbered_model(SCALE_MAX);
-        size_t size = read_file(bytes) - 4;
+        size_t size = read_bytes(path, bytes, FILE_MAX) - 4;
         memcpy(bytes + indexes + 4 * (size_t)wrong[w].feature, wrong[w].index, 4);
         write_checked(bytes, size);
         expect_refused("indexes of features that are out of range or do not ascend");
@@ -366,8 +337,7 @@ static void write_hashed_model(void) {
     mlr_labels_close(&labels);
 }
 
-static void test_a_hash_is_written_and_read(void **state) {
-    (void)state;
+TEST(a_hash_is_written_and_read) {
     struct mlr_model model;
     struct error error = {0};
     write_hashed_model();
@@ -384,74 +354,42 @@ static void test_a_hash_is_written_and_read(void **state) {
     mlr_model_close(&model);
 }
 
-/* The file with one byte changed and a right checksum. */
+/* A file with one changed byte and a right checksum is refused. */
 static void expect_hash_refused(size_t at, unsigned char other, const char *message) {
     unsigned char bytes[FILE_MAX];
     write_hashed_model();
-    size_t size = read_file(bytes) - 4;
+    size_t size = read_bytes(path, bytes, FILE_MAX) - 4;
     bytes[at] = other;
     write_checked(bytes, size);
     expect_refused(message);
 }
 
-static void test_no_hash_is_believed(void **state) {
-    (void)state;
+TEST(no_hash_is_believed) {
     const size_t bits = 28;
     const size_t crosses = bits + 8;
-    expect_hash_refused(bits, 9, "bits or crosses of its hash out of range"); /* 2^9 are not the features */
+    expect_hash_refused(bits, 9, "bits or crosses of its hash out of range"); /* 2^9 is not the number of features */
     expect_hash_refused(bits, 0, "bits or crosses of its hash out of range");
     expect_hash_refused(bits + 3, 1, "bits or crosses of its hash out of range");
     expect_hash_refused(bits + 4, 0, "malformed label");
     expect_hash_refused(bits + 5, 0xff, "has too many crosses");
-    expect_hash_refused(crosses, 38, "bits or crosses of its hash out of range");     /* a field with itself */
+    expect_hash_refused(crosses, 38, "bits or crosses of its hash out of range");     /* a field crossed with itself */
     expect_hash_refused(crosses + 1, 39, "bits or crosses of its hash out of range"); /* no such field */
     expect_hash_refused(crosses, 14, "bits or crosses of its hash out of range");     /* out of order */
 }
 
-static void test_only_whole_models_are_written(void **state) {
-    (void)state;
+TEST(only_whole_models_are_written) {
     struct error error = {0};
     assert_int_equal(write_model(SCALE_NONE, 1, &error), 0);
     unsigned char before[FILE_MAX];
     unsigned char after[FILE_MAX];
-    size_t size = read_file(before);
+    size_t size = read_bytes(path, before, FILE_MAX);
     assert_int_equal(write_model(SCALE_NONE, NAN, &error), AML_EFAIL);
     assert_non_null(strstr(error.text, "the training diverged"));
-    assert_int_equal(read_file(after), size);
+    assert_int_equal(read_bytes(path, after, FILE_MAX), size);
     assert_memory_equal(after, before, size);
-    char command[128];
-    snprintf(command, sizeof command, "test $(ls %s | wc -l) = 1", folder);
-    assert_int_equal(system(command), 0);
-}
-
-static int set_up(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL) {
-        return -1;
-    }
-    snprintf(path, sizeof path, "%s/model", folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
+    assert_int_equal(files_in("."), 1);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_written_is_read),
-        cmocka_unit_test(test_names_are_read),
-        cmocka_unit_test(test_predictions),
-        cmocka_unit_test(test_predictions_of_centred_samples),
-        cmocka_unit_test(test_damage_is_found),
-        cmocka_unit_test(test_nothing_is_believed),
-        cmocka_unit_test(test_numbered_features_are_read),
-        cmocka_unit_test(test_no_numbering_is_believed),
-        cmocka_unit_test(test_a_hash_is_written_and_read),
-        cmocka_unit_test(test_no_hash_is_believed),
-        cmocka_unit_test(test_only_whole_models_are_written),
-    };
-    return cmocka_run_group_tests_name("mlr_model", tests, set_up, tear_down);
+    return tests_run(files_open, files_close_one);
 }

@@ -1,37 +1,18 @@
-/* mlr's readers: every format, plain and gzip, and what is wrong with files that do not fit; surveys, labels, numbers
- * and scales. */
+/* mlr's readers: every format, plain and gzip, and the errors of wrong files; surveys, labels, numbers and scales. */
 #include "apps/mlr/number.h"
 #include "apps/mlr/samples.h"
 #include "apps/mlr/scale.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <cmocka.h>
-
 /* ---- Files ---- */
 
-struct memory_file {
-    int file;
-    char path[32];
-};
-
-static struct memory_file file_of(const void *bytes, size_t size) {
-    struct memory_file made = {.file = memfd_create("samples", MFD_CLOEXEC)};
-    assert_true(made.file >= 0);
-    assert_true(write(made.file, bytes, size) == (ssize_t)size);
-    snprintf(made.path, sizeof made.path, "/proc/self/fd/%d", made.file);
-    return made;
-}
-
-static struct memory_file gzip_of(const char *text, size_t size, size_t cut) {
+static const char *gzip_of(const char *text, size_t size, size_t cut) {
     unsigned char packed[4096];
     z_stream stream = {0};
     assert_int_equal(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
@@ -42,10 +23,10 @@ static struct memory_file gzip_of(const char *text, size_t size, size_t cut) {
     assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
     size_t length = sizeof packed - stream.avail_out;
     deflateEnd(&stream);
-    return file_of(packed, length - cut);
+    return write_bytes("samples.gz", packed, length - cut);
 }
 
-/* What was read, as text: `label f:v f:v;`, with features from 0. */
+/* Collects read samples as text: `label f:v f:v;`, with features from 0. */
 struct record {
     char text[8192];
     size_t used;
@@ -53,7 +34,6 @@ struct record {
 
 static int record_sample(void *context, const struct sample *sample, struct error *error) {
     struct record *record = context;
-    (void)error;
     char *to = record->text;
     size_t room = sizeof record->text;
     record->used +=
@@ -69,32 +49,30 @@ static int record_sample(void *context, const struct sample *sample, struct erro
 
 static void expect_read(const struct samples_file *how, const char *text, const char *expected) {
     for (unsigned gzip = 0; gzip < 2; gzip++) {
-        struct memory_file made = gzip ? gzip_of(text, strlen(text), 0) : file_of(text, strlen(text));
+        const char *made = gzip ? gzip_of(text, strlen(text), 0) : write_text("samples", text);
         struct samples_file file = *how;
         struct record record = {.used = 0};
         struct error error = {0};
-        file.path = made.path;
+        file.path = made;
         int result = samples_read(&file, record_sample, &record, &error);
         if (result != 0) {
             fail_msg("'%s': %s", text, error.text);
         }
         assert_string_equal(record.text, expected);
-        close(made.file);
     }
 }
 
-/* That the file is refused, with a line that begins with its path and has `message`. */
+/* The file is refused, with a line that begins with its path and contains `message`. */
 static void expect_refused_bytes(const struct samples_file *how, const void *bytes, size_t size, const char *message) {
-    struct memory_file made = file_of(bytes, size);
+    const char *made = write_bytes("samples", bytes, size);
     struct samples_file file = *how;
     struct record record = {.used = 0};
     struct error error = {0};
-    file.path = made.path;
+    file.path = made;
     assert_int_equal(samples_read(&file, record_sample, &record, &error), AML_EINPUT);
-    if (strstr(error.text, message) == NULL || strncmp(error.text, made.path, strlen(made.path)) != 0) {
+    if (strstr(error.text, message) == NULL || strncmp(error.text, made, strlen(made)) != 0) {
         fail_msg("got '%s', expected '...%s...'", error.text, message);
     }
-    close(made.file);
 }
 
 static void expect_refused(const struct samples_file *how, const char *text, const char *message) {
@@ -104,15 +82,12 @@ static void expect_refused(const struct samples_file *how, const char *text, con
 /* ---- Text ---- */
 
 static int stop_silently(void *context, const struct sample *sample, struct error *error) {
-    (void)context;
-    (void)error;
     return sample->number == 1 ? 17 : 0;
 }
 
 static const struct samples_file ANY = {.index_base = 1};
 
-static void test_libsvm(void **state) {
-    (void)state;
+TEST(libsvm) {
     expect_read(&ANY, "3 1:0.5 4:-2e1\n1 2:1\n", "3 0:0.5 3:-20;1 1:1;");
     expect_read(&ANY, "# comment\n\n+1 1:1 # and more\r\n-1 \t 2:3  3:4 \r\n7", "+1 0:1;-1 1:3 2:4;7;");
     const struct samples_file zero = {.format = SAMPLES_LIBSVM, .index_base = 0};
@@ -141,9 +116,8 @@ static void test_libsvm(void **state) {
     expect_refused(&ANY, "1,3 1:2\n", ":1: expected one label, then index:value, got '1,3': of several labels");
 }
 
-/* Indexes alone are libsvm's where it is asked for, and where they can be nothing else. */
-static void test_indexes_alone(void **state) {
-    (void)state;
+/* Indexes without values are read as libsvm if that is requested, or if they can be nothing else. */
+TEST(indexes_alone) {
     const struct samples_file libsvm = {.format = SAMPLES_LIBSVM, .index_base = 1};
     expect_read(&libsvm, "1 1 3\n2 2 # text\n3\n1 2:0.5\n", "1 0:1 2:1;2 1:1;3;1 1:0.5;");
     expect_refused(&libsvm, "1 1 3:2\n", ":1: expected index:value with an index up to 2147483647, got '3:2'");
@@ -164,8 +138,7 @@ static void test_indexes_alone(void **state) {
     expect_refused(&ANY, "1 1 2 3\n2 2 1\n", ":2: expected 4 fields as in the first line, got 3: '2 2 1'");
 }
 
-static void test_columns(void **state) {
-    (void)state;
+TEST(columns) {
     expect_read(&ANY, "2 0.5 1\n1 2\t-3 \n", "2 0:0.5 1:1;1 0:2 1:-3;");
     expect_read(&ANY, "2,0.5,1\r\n\r\n1, 2 ,-3", "2 0:0.5 1:1;1 0:2 1:-3;");
     expect_read(&ANY, "class,width,height\n2,0.5,1\n", "2 0:0.5 1:1;");
@@ -177,7 +150,8 @@ static void test_columns(void **state) {
     expect_refused(&ANY, "1,2,3\n1,2,3,4\n", ":2: expected 3 fields as in the first line, got 4: '1,2,3,4'");
     expect_refused(&ANY, "1 3 2\n1 2\n", ":2: expected 3 fields as in the first line, got 2: '1 2'");
     expect_refused(&ANY, "1,2,3\n1,,3\n", ":2: column 2: expected a finite number, got ''");
-    expect_refused(&ANY, "1,2,x\n", ":1: column 3: expected a finite number, got 'x'"); /* no header: 2 is a number */
+    /* no header, as 2 is a number */
+    expect_refused(&ANY, "1,2,x\n", ":1: column 3: expected a finite number, got 'x'");
     expect_refused(&ANY, "1,2,3\n1,2,inf\n", ":2: column 3: expected a finite number, got 'inf'");
     expect_refused(&ANY, "1,2\n,2\n",
                    ":2: the label is missing, got '': fill it in, or leave such samples out by --missing-labels skip");
@@ -189,8 +163,7 @@ static void test_columns(void **state) {
     expect_refused(&csv, "1 2 3\n", ":1: expected a label and features, got 1 fields");
 }
 
-static void test_quoted_fields_and_semicolons(void **state) {
-    (void)state;
+TEST(quoted_fields_and_semicolons) {
     expect_read(&ANY, "\"class\",\"width\",\"height\"\r\n\"2\",\"0.5\",1\r\n1, \"2\" ,-3 \r\n",
                 "2 0:0.5 1:1;1 0:2 1:-3;");
     expect_read(&ANY, "2;0.5;1\n1; 2 ;-3", "2 0:0.5 1:1;1 0:2 1:-3;");
@@ -207,9 +180,8 @@ static void test_quoted_fields_and_semicolons(void **state) {
     expect_refused(&ANY, "1;2;3\n1;2,5;3\n", ":2: column 2: expected a finite number, got '2,5': write decimal points");
 }
 
-/* As other systems write them. expect_read reads each as gzip too. */
-static void test_line_ends_marks_and_blanks(void **state) {
-    (void)state;
+/* Line ends, byte order marks and blanks as other systems write them. expect_read reads each file as gzip too. */
+TEST(line_ends_marks_and_blanks) {
     static const char *const ends[] = {"\n", "\r\n", "\r"};
     expect_read(&ANY,
                 "\xEF\xBB\xBF"
@@ -229,8 +201,7 @@ static void test_line_ends_marks_and_blanks(void **state) {
     expect_refused(&ANY, "\xFE\xFF", ": text in UTF-16: expected UTF-8 (iconv -f UTF-16 -t UTF-8 converts it)");
 }
 
-static void test_samples_without_labels(void **state) {
-    (void)state;
+TEST(samples_without_labels) {
     const struct samples_file how = {.index_base = 1, .label_optional = true, .features = 3};
     expect_read(&how, "1:0.5 4:-2e1\n2:1 # text\n# more\n1:0\n\n", " 0:0.5 3:-20; 1:1; 0:0;");
     expect_read(&how, "7 1:0.5\n8\n", "7 0:0.5;8;");
@@ -250,34 +221,31 @@ static void test_samples_without_labels(void **state) {
     const struct samples_file one = {.label_optional = true, .features = 1};
     expect_read(&one, "5.5\n-1\n", " 0:5.5; 0:-1;");
     static const char images[] = "\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02\x01\x02\xff\0";
-    struct memory_file made = file_of(images, sizeof images - 1);
-    const struct samples_file idx = {.path = made.path, .label_optional = true, .features = 2};
+    const char *made = write_bytes("samples", images, sizeof images - 1);
+    const struct samples_file idx = {.path = made, .label_optional = true, .features = 2};
     struct record record = {.used = 0};
     struct error error = {0};
     assert_int_equal(samples_read(&idx, record_sample, &record, &error), 0);
     assert_string_equal(record.text, " 0:1 1:2; 0:255 1:0;");
-    close(made.file);
 }
 
-/* ---- Columns by their names ---- */
+/* ---- Columns by name ---- */
 
-/* That a table is read so, and what is said of its columns. */
+/* A table is read as `samples`, and its columns are described by `said`. */
 static void expect_columns(const struct samples_file *how, const char *text, const char *samples, const char *said) {
     expect_read(how, text, samples);
-    struct memory_file made = file_of(text, strlen(text));
+    const char *made = write_text("samples", text);
     struct samples_file file = *how;
     struct samples_head head;
     struct error error = {0};
-    file.path = made.path;
+    file.path = made;
     file.label_optional = false;
     assert_int_equal(samples_read_head(&file, &head, &error), 0);
     assert_string_equal(head.columns.said, said);
     samples_head_close(&head);
-    close(made.file);
 }
 
-static void test_headers(void **state) {
-    (void)state;
+TEST(headers) {
     expect_columns(&ANY, "label,0,1,2\n7,2.5,3.5,4.5\n8,1,2,3\n", "7 0:2.5 1:3.5 2:4.5;8 0:1 1:2 2:3;",
                    "line 1 is a header, the label is column 1 ('label')");
     expect_columns(&ANY, "width,height,Species\n1,2,a\n3,4,b\n", "a 0:1 1:2;b 0:3 1:4;",
@@ -294,7 +262,7 @@ static void test_headers(void **state) {
                    "line 1 counts samples and features and names the classes, the label is column 3");
     expect_columns(&ANY, "5.1,3.5,Iris-setosa\n7.0,3.2,Iris-versicolor\n",
                    "Iris-setosa 0:5.1 1:3.5;Iris-versicolor 0:7 1:3.2;", "the label is column 3");
-    /* Samples, not headers. */
+    /* First lines that are samples, not headers. */
     expect_columns(&ANY, "setosa,5.1,3.5\nvirginica,1,2\n", "setosa 0:5.1 1:3.5;virginica 0:1 1:2;",
                    "the label is column 1");
     expect_columns(&ANY, "y,5.1,3.5\nn,1,2\n", "y 0:5.1 1:3.5;n 0:1 1:2;", "the label is column 1");
@@ -321,12 +289,12 @@ static void test_headers(void **state) {
                    "line 1 is a header, the label is column 1 ('label')");
 }
 
-/* Tables without names, whose label is the first column or the last. */
-static void test_labels_by_their_values(void **state) {
-    (void)state;
+/* Tables without names, in which the first or the last column is the label. */
+TEST(labels_by_their_values) {
     static const struct {
-        const char *first, *last; /* of a line's number, and of 3 */
-        const char *label;        /* of line 4; NULL: refused */
+        /* formats of the first and last column, for the line's number and for 3 different numbers */
+        const char *first, *last;
+        const char *label; /* label of line 4; NULL: the table is refused */
     } tables[] = {{"%u.5", "%u", "1"}, {"%u", "%u.5", "4"},    {"%u", "%u", NULL}, {"%u.25", "class %u", "class 1"},
                   {"c%u", "%u", "c4"}, {"%u.5", "%u.5", "4.5"}};
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
@@ -342,8 +310,8 @@ static void test_labels_by_their_values(void **state) {
             expect_refused(&ANY, text, ":1: columns 1 and 3 could both be the label");
             continue;
         }
-        struct memory_file made = file_of(text, strlen(text));
-        struct samples_file file = {.path = made.path};
+        const char *made = write_text("samples", text);
+        struct samples_file file = {.path = made};
         struct record record = {.used = 0};
         struct error error = {0};
         assert_int_equal(samples_read(&file, record_sample, &record, &error), 0);
@@ -353,17 +321,15 @@ static void test_labels_by_their_values(void **state) {
         }
         *strstr(line, " 0:") = '\0';
         assert_string_equal(line, tables[t].label);
-        close(made.file);
     }
 }
 
-/* Where few whole numbers stand in the first column and in the last, either may be the label. */
-static void test_labels_by_few_values(void **state) {
-    (void)state;
+/* If both the first and the last column have few different whole numbers, either column may be the label. */
+TEST(labels_by_few_values) {
     static const struct {
-        unsigned first, last; /* how many different numbers: 0, 1, 2 ... */
+        unsigned first, last; /* number of different values in the column: 0, 1, 2 ... */
         const char *first_form, *last_form;
-        int label; /* column; 0: refused */
+        int label; /* the label's column; 0: the table is refused */
     } tables[] = {{2, 2, "%u", "%u", 0},   {5, 2, "%u", "%u", 0},      {2, 5, "%u", "%u", 0},
                   {1, 4, "%u", "%u", 0},   {4, 1, "%u", "%u", 1},      {4, 30, "%u", "%u", 1},
                   {4, 5, "%u", "%u0", 1},  {6, 2, "%u.5", "%u", 3},    {6, 2, "%u.5", "%u0", 3},
@@ -382,26 +348,23 @@ static void test_labels_by_few_values(void **state) {
             const struct samples_file predicted = {.label_optional = true, .features = 2};
             expect_refused(&predicted, text, ":1: columns 1 and 3 could both be the label");
             struct samples_file chosen = {.label_column = "-1"};
-            struct memory_file made = file_of(text, used);
+            const char *made = write_bytes("samples", text, used);
             struct error error = {0};
-            chosen.path = made.path;
+            chosen.path = made;
             assert_int_equal(samples_read(&chosen, stop_silently, NULL, &error), 17);
-            close(made.file);
             continue;
         }
-        struct memory_file made = file_of(text, used);
-        struct samples_file file = {.path = made.path};
+        const char *made = write_bytes("samples", text, used);
+        struct samples_file file = {.path = made};
         struct samples_survey survey;
         struct error error = {0};
         assert_int_equal(samples_survey(&file, &(struct samples_wanted){0}, &survey, &error), 0);
         assert_int_equal(survey.columns.label + 1, tables[t].label);
         samples_survey_close(&survey);
-        close(made.file);
     }
 }
 
-static void test_columns_that_are_no_features(void **state) {
-    (void)state;
+TEST(columns_that_are_no_features) {
     expect_columns(
         &ANY, ",w,h,label\n0,1,2,a\n1,3,4,b\n", "a 0:1 1:2;b 0:3 1:4;",
         "line 1 is a header, column 1 ('') numbers the rows and is left out, the label is column 4 ('label')");
@@ -416,20 +379,21 @@ static void test_columns_that_are_no_features(void **state) {
         &ANY, "PersonId,class,w\n7,a,1\n8,b,1\n9,a,2\n10,b,1\n11,a,1\n", "a 0:1;b 0:1;a 0:2;b 0:1;a 0:1;",
         "line 1 is a header, column 1 ('PersonId') numbers the rows and is left out, the label is column 2 ('class')");
     expect_columns(&ANY, "id,w,class\n5,1,2\n5,3,4\n", "2 0:5 1:1;4 0:5 1:3;",
-                   "line 1 is a header, the label is column 3 ('class')"); /* it repeats, so it is a feature */
+                   "line 1 is a header, the label is column 3 ('class')"); /* the ids repeat, so they are a feature */
     expect_columns(&ANY, "\"w\" \"h\" \"class\"\n\"1\" 1 2 \"a\"\n\"2\" 3 4 \"b\"\n", "a 0:1 1:2;b 0:3 1:4;",
                    "line 1 is a header, column 1 numbers the rows and is left out, the label is column 4 ('class')");
     expect_columns(&ANY, "w,h,class\n7,1,2,a\n3,3,4,b\n12,5,6,a\n", "a 0:1 1:2;b 0:3 1:4;a 0:5 1:6;",
                    "line 1 is a header, column 1 numbers the rows and is left out, the label is column 4 ('class')");
     expect_columns(&ANY, "w h class\nMazda 1 2 a\nDatsun 3 4 b\n", "a 0:1 1:2;b 0:3 1:4;",
                    "line 1 is a header, column 1 numbers the rows and is left out, the label is column 4 ('class')");
-    /* It may be the last column that has no name: fields that repeat, or have fractions, name no rows. */
+    /* The last column may be the one without a name: a first column with repeated or fractional values holds no row
+     * names. */
     expect_refused(&ANY, "class,w,h\n1,2,3,4\n0,2,3,4\n1,2,3,4\n", ":2: expected 3 fields as in the first line, got 4");
     expect_refused(&ANY, "w,h,class\n1.5,2,0,4\n0.5,2,1,4\n", ":2: expected 3 fields as in the first line, got 4");
     expect_refused(&ANY, "kind,w,h\na,2,3,4\nb,2,3,4\na,5,6,7\n", ":2: expected 3 fields as in the first line, got 4");
     expect_columns(&ANY, ",0,1,2\n0,1,2,3\n1,5,6,7\n", "1 0:2 1:3;5 0:6 1:7;",
                    "line 1 is a header, column 1 ('') numbers the rows and is left out, the label is column 2 ('0')");
-    /* A separator behind the last value. */
+    /* A separator after the last value. */
     expect_columns(&ANY, "label,a,b,\n0,1,2,\n1,3,4,\n", "0 0:1 1:2;1 0:3 1:4;",
                    "line 1 is a header, the last column is empty, the label is column 1 ('label')");
     expect_columns(&ANY, "label,a,b\n0,1,2,\n1,3,4,\n", "0 0:1 1:2;1 0:3 1:4;",
@@ -441,18 +405,17 @@ static void test_columns_that_are_no_features(void **state) {
     expect_refused(&ANY, "label,a,b\n0,1,\n1,3,\n", ":2: column 3 ('b'): expected a finite number, got ''");
 }
 
-/* Test data, and what is predicted, have the training data's features by their names. */
-static void test_columns_by_the_training_data(void **state) {
-    (void)state;
-    struct memory_file made = file_of("id,b,kind,a\n1,1,x,2\n2,3,y,4\n", 28);
-    const struct samples_file train = {.path = made.path, .label_column = "kind"};
+/* Test data, and data to predict for, take the training data's features by name. */
+TEST(columns_by_the_training_data) {
+    const char *made = write_bytes("samples", "id,b,kind,a\n1,1,x,2\n2,3,y,4\n", 28);
+    const struct samples_file train = {.path = made, .label_column = "kind"};
     struct samples_head head;
     struct error error = {0};
     assert_int_equal(samples_read_head(&train, &head, &error), 0);
     assert_int_equal(head.columns.names.count, 2);
     struct samples_file test = {.like = &head.columns};
     expect_read(&test, "kind,a,b\nx,2,1\n", "x 0:1 1:2;");
-    expect_read(&test, "1,1,x,2\n2,3,y,4\n", "x 0:1 1:2;y 0:3 1:4;"); /* without a header: by place */
+    expect_read(&test, "1,1,x,2\n2,3,y,4\n", "x 0:1 1:2;y 0:3 1:4;"); /* without a header, by position */
     expect_columns(
         &test, "a,kind,more,b\n2,x,word,1\n", "x 0:1 1:2;",
         "line 1 is a header, columns are put into the order of the training data, column 3 ('more') is not in the "
@@ -467,13 +430,11 @@ static void test_columns_by_the_training_data(void **state) {
     expect_read(&predict, "a,b,kind\n2,1,x\n", "x 0:1 1:2;");
     expect_read(&predict, "1,2\n", " 0:1 1:2;");
     samples_head_close(&head);
-    close(made.file);
 }
 
 /* ---- Any text ---- */
 
-static void test_any_text(void **state) {
-    (void)state;
+TEST(any_text) {
     expect_refused(&ANY, "", ": no samples, expected libsvm, text or csv data");
     expect_refused(&ANY, "\n \n# 1 2:3\n", ": no samples, expected libsvm, text or csv data");
     expect_refused(&ANY, "a,b,c\n", ": no samples, expected libsvm, text or csv data");
@@ -490,22 +451,19 @@ static void test_any_text(void **state) {
     expect_refused(&labels, "1 2:3\n", ": expected idx data, as its labels are in another file; this is text");
 }
 
-static void test_damaged_gzip(void **state) {
-    (void)state;
+TEST(damaged_gzip) {
     const char *text = "1 1:1 2:2 3:3\n2 1:4 2:5 3:6\n";
     for (size_t cut = 1; cut < 30; cut += 7) {
-        struct memory_file made = gzip_of(text, strlen(text), cut);
-        struct samples_file file = {.path = made.path};
+        const char *made = gzip_of(text, strlen(text), cut);
+        struct samples_file file = {.path = made};
         struct record record = {.used = 0};
         struct error error = {0};
         assert_int_equal(samples_read(&file, record_sample, &record, &error), AML_EINPUT);
         assert_non_null(strstr(error.text, "gzip data"));
-        close(made.file);
     }
 }
 
-static void test_a_long_line_is_read_or_refused(void **state) {
-    (void)state;
+TEST(a_long_line_is_read_or_refused) {
     size_t size = (size_t)SAMPLES_LINE_MAX + 2;
     char *text = malloc(size);
     assert_non_null(text);
@@ -515,19 +473,17 @@ static void test_a_long_line_is_read_or_refused(void **state) {
     text[size - 1] = '\n';
     expect_refused_bytes(&ANY, text, size, ":1: expected a line of at most 16777216 bytes");
     text[size - 3] = '\n';
-    struct memory_file made = file_of(text, size - 2);
-    struct samples_file file = {.path = made.path, .index_base = 1};
+    const char *made = write_bytes("samples", text, size - 2);
+    struct samples_file file = {.path = made, .index_base = 1};
     struct record record = {.used = 0};
     struct error error = {0};
     assert_int_equal(samples_read(&file, record_sample, &record, &error), 0);
     assert_string_equal(record.text, "1 1:3;");
-    close(made.file);
     free(text);
 }
 
-/* Tables with too many columns are refused by their first line. */
-static void test_there_is_a_limit_to_columns(void **state) {
-    (void)state;
+/* A table with too many columns is refused by its first line. */
+TEST(there_is_a_limit_to_columns) {
     for (int beyond = 0; beyond < 2; beyond++) {
         size_t columns = (size_t)COLUMNS_FEATURES_MAX + 1 + 2 * (size_t)beyond;
         char *text = malloc(2 * columns);
@@ -538,41 +494,37 @@ static void test_there_is_a_limit_to_columns(void **state) {
         if (beyond == 1) {
             expect_refused_bytes(&ANY, text, 2 * columns, ":1: expected at most 262002 columns, got 262003");
         } else {
-            struct memory_file made = file_of(text, 2 * columns);
-            struct samples_file file = {.path = made.path, .index_base = 1};
+            const char *made = write_bytes("samples", text, 2 * columns);
+            struct samples_file file = {.path = made, .index_base = 1};
             struct error error = {0};
             assert_int_equal(samples_read(&file, stop_silently, NULL, &error), 0);
-            close(made.file);
         }
         free(text);
     }
 }
 
 static int refuse_second(void *context, const struct sample *sample, struct error *error) {
-    (void)context;
     return sample->number == 1 ? error_set(error, AML_ELIMIT, "enough") : 0;
 }
 
-static void test_the_sink_may_stop(void **state) {
-    (void)state;
-    struct memory_file made = file_of("1 1:1\n\n2 1:1\n3 1:1\n", 20);
-    struct samples_file file = {.path = made.path};
+TEST(the_sink_may_stop) {
+    const char *made = write_bytes("samples", "1 1:1\n\n2 1:1\n3 1:1\n", 20);
+    struct samples_file file = {.path = made};
     struct error error = {0};
     assert_int_equal(samples_read(&file, refuse_second, NULL, &error), AML_ELIMIT);
     assert_non_null(strstr(error.text, ":3: enough"));
     error = (struct error){0};
     assert_int_equal(samples_read(&file, stop_silently, NULL, &error), 17);
     assert_int_equal(error.code, 0);
-    close(made.file);
 }
 
 /* ---- idx ---- */
 
 static void expect_idx(const void *images, size_t image_size, const void *labels, size_t label_size,
                        const char *expected) {
-    struct memory_file image_file = file_of(images, image_size);
-    struct memory_file label_file = file_of(labels, label_size);
-    const struct samples_file file = {.path = image_file.path, .labels_path = label_file.path};
+    const char *image_file = write_bytes("images", images, image_size);
+    const char *label_file = write_bytes("labels", labels, label_size);
+    const struct samples_file file = {.path = image_file, .labels_path = label_file};
     struct record record = {.used = 0};
     struct error error = {0};
     int result = samples_read(&file, record_sample, &record, &error);
@@ -581,12 +533,9 @@ static void expect_idx(const void *images, size_t image_size, const void *labels
     if (strstr(got, expected) == NULL) {
         fail_msg("got '%s', expected '%s'", got, expected);
     }
-    close(image_file.file);
-    close(label_file.file);
 }
 
-static void test_idx(void **state) {
-    (void)state;
+TEST(idx) {
     static const char images[] = "\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02\x01\x02\xff\0";
     static const char labels[] = "\0\0\x08\x01\0\0\0\x02\x07\xc8";
     size_t is = sizeof images - 1;
@@ -614,16 +563,14 @@ static void test_idx(void **state) {
 /* ---- Surveys, labels, numbers, scales ---- */
 
 static void expect_survey(const char *text, bool find_base, struct samples_survey *survey) {
-    struct memory_file made = file_of(text, strlen(text));
-    const struct samples_file file = {.path = made.path, .index_base = 1};
+    const char *made = write_text("samples", text);
+    const struct samples_file file = {.path = made, .index_base = 1};
     struct error error = {0};
     assert_int_equal(samples_survey(&file, &(struct samples_wanted){.base = find_base, .maxima = true}, survey, &error),
                      0);
-    close(made.file);
 }
 
-static void test_survey(void **state) {
-    (void)state;
+TEST(survey) {
     struct samples_survey survey;
     expect_survey("10 1:1 5:-2\n9 2:3 5:1\n+9.0 1:-4\n", true, &survey);
     assert_int_equal(survey.format, SAMPLES_LIBSVM);
@@ -656,15 +603,15 @@ static void test_survey(void **state) {
     samples_survey_close(&survey);
 }
 
-/* ---- Indexes that are far apart ---- */
+/* ---- Sparse indexes ---- */
 
 struct numbered {
     const char *text;
     uint32_t index_base, count;
-    uint64_t features[4]; /* of which there are `count`; 0: they are not numbered */
-    uint32_t all;         /* features of the survey */
+    uint64_t features[4]; /* `count` of them; with 0 the features are not numbered */
+    uint32_t all;         /* number of features in the survey */
     float maxima[4];
-    const char *read; /* with the numbering */
+    const char *read; /* expected samples with the numbering */
 };
 
 static const struct numbered NUMBERED[] = {
@@ -681,13 +628,12 @@ static const struct numbered NUMBERED[] = {
     {"1 1048575:1\n2 1:0\n", 1, 0, {0}, 1048575, {0}, "1 1048574:1;2 0:0;"},
 };
 
-static void test_indexes_that_are_far_apart_are_numbered(void **state) {
-    (void)state;
+TEST(indexes_that_are_far_apart_are_numbered) {
     for (size_t n = 0; n < sizeof NUMBERED / sizeof NUMBERED[0]; n++) {
         const struct numbered *expected = &NUMBERED[n];
         for (unsigned full = 0; full < 2; full++) {
-            struct memory_file made = file_of(expected->text, strlen(expected->text));
-            struct samples_file file = {.path = made.path};
+            const char *made = write_text("samples", expected->text);
+            struct samples_file file = {.path = made};
             const struct samples_wanted wanted = {.base = true, .numbered = true, .maxima = full == 1};
             struct samples_survey survey;
             struct record record = {.used = 0};
@@ -706,18 +652,16 @@ static void test_indexes_that_are_far_apart_are_numbered(void **state) {
             assert_int_equal(samples_read(&file, record_sample, &record, &error), 0);
             assert_string_equal(record.text, expected->read);
             samples_survey_close(&survey);
-            close(made.file);
         }
     }
 }
 
-/* Features that the training data does not have are left out. */
-static void test_unknown_indexes_are_left_out(void **state) {
-    (void)state;
+/* Features that are not in the training data are left out. */
+TEST(unknown_indexes_are_left_out) {
     struct samples_survey survey;
     struct error error = {0};
-    struct memory_file made = file_of(NUMBERED[0].text, strlen(NUMBERED[0].text));
-    const struct samples_file file = {.path = made.path};
+    const char *made = write_bytes("samples", NUMBERED[0].text, strlen(NUMBERED[0].text));
+    const struct samples_file file = {.path = made};
     const struct samples_wanted wanted = {.base = true, .numbered = true};
     assert_int_equal(samples_survey(&file, &wanted, &survey, &error), 0);
     const struct samples_file test = {.index_base = 1, .numbering = &survey.numbering};
@@ -725,26 +669,23 @@ static void test_unknown_indexes_are_left_out(void **state) {
     expect_refused(&test, "1 5:1 5:2\n", ":1: expected indexes in ascending order, got '5:2'");
     expect_refused(&test, "1 6:1 4:2\n", ":1: expected indexes in ascending order, got '4:2'");
     samples_survey_close(&survey);
-    close(made.file);
 }
 
-/* Who does not number features has all up to the largest, within a limit. */
-static void test_dense_samples_have_a_limit_to_indexes(void **state) {
-    (void)state;
+/* A reader that does not number features has all of them up to the largest, within a limit. */
+TEST(dense_samples_have_a_limit_to_indexes) {
     for (unsigned full = 0; full < 2; full++) {
         static const char text[] = "1 1:1\n2 67108864:1\n1 67108865:2\n";
-        struct memory_file made = file_of(text, strlen(text));
-        const struct samples_file file = {.path = made.path, .index_base = 1};
+        const char *made = write_text("samples", text);
+        const struct samples_file file = {.path = made, .index_base = 1};
         struct samples_survey survey;
         struct error error = {0};
         assert_int_equal(samples_survey(&file, &(struct samples_wanted){.values = full == 1}, &survey, &error),
                          AML_EINPUT);
         assert_non_null(strstr(error.text, ":3: expected indexes up to 67108864, as samples are dense"));
-        close(made.file);
     }
 }
 
-/* ---- Quick surveys and runs of lines: as the full reading of a file ---- */
+/* ---- Quick surveys and runs of lines, against the full reading of a file ---- */
 
 static void same_surveys(const struct samples_survey *quick, const struct samples_survey *full, const char *text) {
     bool same = quick->format == full->format && quick->samples == full->samples && quick->values == full->values &&
@@ -761,7 +702,7 @@ static void same_surveys(const struct samples_survey *quick, const struct sample
     }
 }
 
-/* Numbers, places and values of samples. */
+/* Collects the numbers, places and values of samples. */
 static int record_place(void *context, const struct sample *sample, struct error *error) {
     struct record *record = context;
     record->used += (size_t)snprintf(record->text + record->used, sizeof record->text - record->used, "%llu@%llu ",
@@ -769,7 +710,7 @@ static int record_place(void *context, const struct sample *sample, struct error
     return record_sample(context, sample, error);
 }
 
-/* Reads the text as a run; it ends in a line end. */
+/* Reads the text as a run, which must end in a line end. */
 static void expect_run(const struct samples_file *file, const char *text, const struct samples_survey *survey,
                        const char *expected) {
     struct samples_file known = *file;
@@ -789,12 +730,13 @@ static void expect_run(const struct samples_file *file, const char *text, const 
     samples_head_close(&head);
 }
 
-/* Where the full reading is well, a quick survey finds the same, and a run has the same samples. */
+/* If the full reading succeeds, a quick survey finds the same, and a run has the same samples. Returns whether it
+ * succeeded. */
 static bool same_as_full_reading(const char *text, int label_column) {
     char column[16];
     snprintf(column, sizeof column, "%d", label_column);
-    struct memory_file made = file_of(text, strlen(text));
-    struct samples_file file = {.path = made.path, .label_column = column};
+    const char *made = write_text("samples", text);
+    struct samples_file file = {.path = made, .label_column = column};
     struct samples_survey full;
     struct samples_survey quick;
     struct error error = {0};
@@ -816,12 +758,10 @@ static bool same_as_full_reading(const char *text, int label_column) {
         samples_survey_close(&quick);
         samples_survey_close(&full);
     }
-    close(made.file);
     return good;
 }
 
-static void test_quick_surveys_and_runs(void **state) {
-    (void)state;
+TEST(quick_surveys_and_runs) {
     static const char *const texts[] = {
         "1 1:2 3:4\n-1 2:3\n",         "1\n2 5:1\r\n\n3 0:1  \n",    "# one\n+1 1:1 # two 7:8\n0 2:1\r",
         " a\t3:1 9:1e3 \nb 1:1\n",     "1 16777215:1\n2 0:1\n",      "label,x,y\n\n 1 ,2,3\n2,3,4\n",
@@ -835,7 +775,7 @@ static void test_quick_surveys_and_runs(void **state) {
     assert_true(same_as_full_reading("1,2,a\n3,4, b \n", -1));
     assert_true(same_as_full_reading("1 a 2\n3 b 4\n", 2));
     assert_true(same_as_full_reading("1;a;2;3\n3; b ;4;5\n", 2));
-    /* Texts by chance, of pieces that make lines now and then. */
+    /* Random texts from pieces, some of which form lines. */
     static const char *const pieces[] = {"1", "0", "2:", "3:1",     "0:",          "17",      ".5",     ",",
                                          ";", " ", "\t", "\n",      "\r\n",        "\r",      "#",      "\"",
                                          "a", "-", "e3", "1 1:2\n", "2 1:1 4:3\n", "1,2,3\n", "1 2 3\n"};
@@ -855,9 +795,8 @@ static void test_quick_surveys_and_runs(void **state) {
     assert_true(good > 600);
 }
 
-/* A run's errors have no place, but the line. */
-static void test_wrong_lines_of_a_run(void **state) {
-    (void)state;
+/* A run's errors give the line without the file's path. */
+TEST(wrong_lines_of_a_run) {
     static const char text[] = "1 1:2\n2 1:x\n";
     const struct samples_head head = {.format = SAMPLES_LIBSVM};
     const struct samples_file file = {.path = "samples", .index_base = 1};
@@ -875,8 +814,7 @@ static void test_wrong_lines_of_a_run(void **state) {
     assert_string_equal(error.text, "expected text, got a zero byte");
 }
 
-static void test_labels(void **state) {
-    (void)state;
+TEST(labels) {
     struct mlr_labels labels = {0};
     struct mlr_label label;
     char text[80];
@@ -909,7 +847,7 @@ static void test_labels(void **state) {
     mlr_labels_close(&labels);
 }
 
-/* Adds texts to a set: NULL ends them. */
+/* Makes a set of the texts up to NULL. */
 static struct mlr_labels labels_of(const char *const texts[]) {
     struct mlr_labels labels = {0};
     for (size_t t = 0; texts[t] != NULL; t++) {
@@ -932,9 +870,8 @@ static void expect_labels(const char *const texts[], const char *expected) {
     mlr_labels_close(&labels);
 }
 
-/* Numbers are one class when they are equal, whatever their size, and a class is written as it was first. */
-static void test_labels_are_compared_exactly(void **state) {
-    (void)state;
+/* Equal numbers are one class, however written. The class is written like its first number. */
+TEST(labels_are_compared_exactly) {
     static const char *const spelled[] = {"1.0", "2", "+1", "1", "2.00", "02", "-0", "0", NULL};
     expect_labels(spelled, "-0*2 1.0*3 2*3 ");
     static const char *const large[] = {"9007199254740993", "9007199254740992", "5", "9007199254740993", NULL};
@@ -949,8 +886,7 @@ static void test_labels_are_compared_exactly(void **state) {
     expect_labels(powers, "1e16*3 10000000000000001*1 ");
 }
 
-static void test_missing_labels(void **state) {
-    (void)state;
+TEST(missing_labels) {
     static const char *const missing[] = {"",          "nan",      "NaN",    "-nan",   "NA",     "n/a",  "N/A",
                                           "<NA>",      "#N/A",     "?",      "null",   "NULL",   "None", "none",
                                           "\\N",       "Infinity", "+inf",   "-INF",   ".",      "--",   "missing",
@@ -996,9 +932,8 @@ static enum mlr_labels_doubt doubt_of(unsigned different, unsigned each, const c
     return doubt;
 }
 
-/* Many numbers with fractions are a quantity, many labels that do not repeat are ids. */
-static void test_labels_that_are_no_classes(void **state) {
-    (void)state;
+/* Many fractional numbers are a quantity, and many labels that do not repeat are ids: both are no classes. */
+TEST(labels_that_are_no_classes) {
     assert_int_equal(doubt_of(20, 1, "%u.5"), MLR_LABELS_FINE);
     assert_int_equal(doubt_of(21, 100, "%u.5"), MLR_LABELS_REAL);
     assert_int_equal(doubt_of(21, 100, "%u.0"), MLR_LABELS_FINE);
@@ -1010,8 +945,7 @@ static void test_labels_that_are_no_classes(void **state) {
     assert_int_equal(doubt_of(2000, 2, "name %u"), MLR_LABELS_FINE);
 }
 
-static void test_there_is_a_limit_to_labels(void **state) {
-    (void)state;
+TEST(there_is_a_limit_to_labels) {
     struct mlr_labels labels = {0};
     struct mlr_label label;
     char text[16];
@@ -1023,8 +957,7 @@ static void test_there_is_a_limit_to_labels(void **state) {
     mlr_labels_close(&labels);
 }
 
-static void test_numbers(void **state) {
-    (void)state;
+TEST(numbers) {
     static const char *const numbers[] = {"0",
                                           "-0",
                                           "1",
@@ -1066,15 +999,14 @@ static void test_numbers(void **state) {
     assert_ptr_equal(number_take(hexadecimal, &value), hexadecimal + 1);
 }
 
-static void test_scales(void **state) {
-    (void)state;
+TEST(scales) {
     const uint32_t features[] = {1, 2, 7};
     const double values[] = {3, -4, 100};
     const float maxima[] = {1, 6, 0, 1};
     float scaled[3];
     struct scale scale = {.kind = SCALE_UNIT, .features = 4, .maxima = maxima};
     const struct sample sample = {.features = features, .values = values, .count = 3};
-    assert_int_equal(scale_sample(&scale, &sample, scaled), 2); /* feature 7 is not known */
+    assert_int_equal(scale_sample(&scale, &sample, scaled), 2); /* feature 7 is unknown */
     assert_true(scaled[0] == 0.6F && scaled[1] == -0.8F);
     scale.kind = SCALE_MAX;
     assert_int_equal(scale_sample(&scale, &sample, scaled), 2);
@@ -1090,9 +1022,8 @@ static void test_scales(void **state) {
     assert_true(scaled[0] == 0 && scaled[1] == 0 && scaled[2] == 0);
 }
 
-/* Differences from a centre far from 0 keep their digits, as they are made in double. */
-static void test_standard_scales(void **state) {
-    (void)state;
+/* Differences from a centre far from 0 are computed in double, so they keep their digits. */
+TEST(standard_scales) {
     const double values[] = {1e9 + 0.25, 7, -3e38};
     const double centres[] = {1e9, 7, 0};
     const double factors[] = {4, 0, 1};
@@ -1115,7 +1046,7 @@ static void test_standard_scales(void **state) {
 
 /* ---- Criteo ---- */
 
-/* A line of 39 fields behind `start`, all missing but I2 and C1. */
+/* A line of 39 fields after `start`, all missing except I2 and C1. */
 static const char *criteo_line(char *text, size_t room, const char *start, const char *i2, const char *end) {
     snprintf(text, room, "%s\t%s\t\t\t\t\t\t\t\t\t\t\t\t68fd1e64\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t%s",
              start, i2, end);
@@ -1124,7 +1055,6 @@ static const char *criteo_line(char *text, size_t room, const char *start, const
 
 static int count_sample(void *context, const struct sample *sample, struct error *error) {
     struct record *record = context;
-    (void)error;
     assert_int_equal(sample->count, CRITEO_FIELDS);
     assert_true(sample->ones);
     record->used += (size_t)snprintf(record->text + record->used, sizeof record->text - record->used, "%s@%llu ",
@@ -1132,9 +1062,8 @@ static int count_sample(void *context, const struct sample *sample, struct error
     return 0;
 }
 
-/* Reads lines with each line end, plain and gzip, and compares labels and places. */
-static void test_criteo(void **state) {
-    (void)state;
+/* Reads lines with each kind of line end, plain and gzip, and compares labels and places. */
+TEST(criteo) {
     static const char *const ends[] = {"\n", "\r\n", "\r"};
     for (size_t e = 0; e < 3; e++) {
         for (unsigned gzip = 0; gzip < 2; gzip++) {
@@ -1146,8 +1075,8 @@ static void test_criteo(void **state) {
                     criteo_line(one, sizeof one, i == 1 ? "1\t" : "0\t5", i == 2 ? "-1" : "17", i < 2 ? ends[e] : "");
                 used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", line, i == 0 ? ends[e] : "");
             }
-            struct memory_file made = gzip ? gzip_of(text, used, 0) : file_of(text, used);
-            struct samples_file file = {.path = made.path, .format = SAMPLES_CRITEO, .hash = {.bits = 24}};
+            const char *made = gzip ? gzip_of(text, used, 0) : write_bytes("samples", text, used);
+            struct samples_file file = {.path = made, .format = SAMPLES_CRITEO, .hash = {.bits = 24}};
             struct record record = {.used = 0};
             struct error error = {0};
             char expected[128];
@@ -1167,13 +1096,11 @@ static void test_criteo(void **state) {
             assert_int_equal(survey.features, 1 << 24);
             assert_int_equal(survey.labels.count, 2);
             samples_survey_close(&survey);
-            close(made.file);
         }
     }
 }
 
-static void test_wrong_criteo_lines(void **state) {
-    (void)state;
+TEST(wrong_criteo_lines) {
     const struct samples_file criteo = {.format = SAMPLES_CRITEO, .hash = {.bits = 20}};
     char good[128];
     char text[512];
@@ -1189,9 +1116,8 @@ static void test_wrong_criteo_lines(void **state) {
     expect_refused(&criteo, good + 2, ":1: expected 40 fields (a label, 13 integers and 26 categories), got 39");
 }
 
-/* A line may be long, up to the limit of all formats. */
-static void test_long_criteo_lines(void **state) {
-    (void)state;
+/* A line may be as long as in all other formats. */
+TEST(long_criteo_lines) {
     const struct samples_file criteo = {.format = SAMPLES_CRITEO, .hash = {.bits = 20}};
     for (int over = 0; over < 2; over++) {
         size_t size = SAMPLES_LINE_MAX + (size_t)over;
@@ -1202,54 +1128,17 @@ static void test_long_criteo_lines(void **state) {
         memset(text, 'x', size);
         memcpy(text, start, strlen(start)); /* the last category is long */
         text[size] = '\n';
-        struct memory_file made = file_of(text, size + 1);
+        const char *made = write_bytes("samples", text, size + 1);
         struct samples_file file = criteo;
         struct record record = {.used = 0};
         struct error error = {0};
-        file.path = made.path;
+        file.path = made;
         assert_int_equal(samples_read(&file, count_sample, &record, &error), over ? AML_EINPUT : 0);
         assert_string_equal(record.text, over ? "" : "1@0 ");
-        close(made.file);
         free(text);
     }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_libsvm),
-        cmocka_unit_test(test_indexes_alone),
-        cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_quoted_fields_and_semicolons),
-        cmocka_unit_test(test_line_ends_marks_and_blanks),
-        cmocka_unit_test(test_samples_without_labels),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_labels_by_their_values),
-        cmocka_unit_test(test_labels_by_few_values),
-        cmocka_unit_test(test_columns_that_are_no_features),
-        cmocka_unit_test(test_columns_by_the_training_data),
-        cmocka_unit_test(test_any_text),
-        cmocka_unit_test(test_damaged_gzip),
-        cmocka_unit_test(test_a_long_line_is_read_or_refused),
-        cmocka_unit_test(test_there_is_a_limit_to_columns),
-        cmocka_unit_test(test_the_sink_may_stop),
-        cmocka_unit_test(test_idx),
-        cmocka_unit_test(test_survey),
-        cmocka_unit_test(test_indexes_that_are_far_apart_are_numbered),
-        cmocka_unit_test(test_unknown_indexes_are_left_out),
-        cmocka_unit_test(test_dense_samples_have_a_limit_to_indexes),
-        cmocka_unit_test(test_quick_surveys_and_runs),
-        cmocka_unit_test(test_wrong_lines_of_a_run),
-        cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_labels_are_compared_exactly),
-        cmocka_unit_test(test_missing_labels),
-        cmocka_unit_test(test_labels_that_are_no_classes),
-        cmocka_unit_test(test_there_is_a_limit_to_labels),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_scales),
-        cmocka_unit_test(test_standard_scales),
-        cmocka_unit_test(test_criteo),
-        cmocka_unit_test(test_wrong_criteo_lines),
-        cmocka_unit_test(test_long_criteo_lines),
-    };
-    return cmocka_run_group_tests_name("mlr_samples", tests, NULL, NULL);
+    return tests_run(files_open, files_close);
 }

@@ -1,17 +1,9 @@
-/* apps/mlr/shift.c: each pixel of the shifted image is the one that many places away, or 0 where it comes from outside;
- * all shifts occur, about equally often. */
+/* apps/mlr/shift.c: each pixel of the shifted image comes from the right place, or is 0 if that is outside. All
+ * shifts occur about equally often. */
 #include "apps/mlr/shift.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 enum { WIDTH = 7, HEIGHT = 5 };
 
@@ -30,8 +22,7 @@ static bool is_shifted(const float *in, const float *out, int right, int down) {
     return true;
 }
 
-static void test_every_shift(void **state) {
-    (void)state;
+TEST(every_shift) {
     const struct mlr_image image = {.width = WIDTH, .height = HEIGHT, .channels = 1};
     float in[WIDTH * HEIGHT];
     float out[WIDTH * HEIGHT];
@@ -60,9 +51,8 @@ static void test_every_shift(void **state) {
     }
 }
 
-/* The channels of a pixel go together. */
-static void test_channels(void **state) {
-    (void)state;
+/* All channels of a pixel are shifted together. */
+TEST(channels) {
     enum { CHANNELS = 3 };
     const struct mlr_image plain = {.width = WIDTH, .height = HEIGHT, .channels = 1};
     const struct mlr_image colours = {.width = WIDTH, .height = HEIGHT, .channels = CHANNELS};
@@ -83,9 +73,4 @@ static void test_channels(void **state) {
             assert_true(out_colours[i] == out[i / CHANNELS] * (float)(i % CHANNELS + 1));
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_shift), cmocka_unit_test(test_channels)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

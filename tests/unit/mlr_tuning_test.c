@@ -1,16 +1,10 @@
-/* What mlr chooses by its samples: sums of features, samples that are drawn, cross-validation, scales. */
+/* mlr's choices by its samples: sums of features, drawn samples, cross-validation, scales. */
 #include "agileml.h"
 #include "apps/app.h"
 #include "apps/mlr/tuning.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static unsigned random_state = 1;
 
@@ -19,7 +13,7 @@ static double random_uniform(void) {
     return (random_state >> 8) / 16777216.0;
 }
 
-/* About normal. */
+/* About normally distributed. */
 static double random_normal(void) {
     double sum = -6;
     for (int i = 0; i < 12; i++) {
@@ -42,8 +36,7 @@ static void take(struct statistics *statistics, struct mlr_labels *labels, unsig
     assert_int_equal(statistics_take(statistics, &sample, &error), 0);
 }
 
-static void test_sums_keep_their_digits(void **state) {
-    (void)state;
+TEST(sums_keep_their_digits) {
     struct statistics statistics = {.seed = 1, .sums_alone = true};
     struct mlr_labels labels = {0};
     enum { ROWS = 1000 };
@@ -64,7 +57,7 @@ static void test_sums_keep_their_digits(void **state) {
     moments = statistics_moments(&statistics, 3);
     assert_true(fabs(moments.variance - (25 - 25.0 / ROWS) / ROWS) < 1e-9 && fabs(moments.part - 0.001) < 1e-12);
     assert_true(statistics_size(&statistics, 3) == 5);
-    assert_true(statistics_size(&statistics, 4) == 0); /* no sample has it */
+    assert_true(statistics_size(&statistics, 4) == 0); /* in no sample */
     assert_int_equal(statistics.drawn_count, 0);
     double *centres;
     double *factors;
@@ -80,9 +73,8 @@ static void test_sums_keep_their_digits(void **state) {
     mlr_labels_close(&labels);
 }
 
-/* Values that are not written are 0; indexes may count from 1. */
-static void test_zeros_that_are_not_written_count(void **state) {
-    (void)state;
+/* Values that are not stored count as 0; indexes may count from 1. */
+TEST(zeros_that_are_not_written_count) {
     struct statistics statistics = {.seed = 1};
     struct mlr_labels labels = {0};
     const uint32_t features[] = {3};
@@ -103,9 +95,8 @@ static void test_zeros_that_are_not_written_count(void **state) {
     mlr_labels_close(&labels);
 }
 
-/* Features get the numbers that a survey ends with: here in reverse, and one of them never occurs. */
-static void test_features_get_their_final_numbers(void **state) {
-    (void)state;
+/* Features get their final numbers from a survey: here in reverse order, and one feature never occurs. */
+TEST(features_get_their_final_numbers) {
     struct statistics statistics = {.seed = 1};
     struct mlr_labels labels = {0};
     const uint32_t features[] = {2, 7};
@@ -129,9 +120,8 @@ static void test_features_get_their_final_numbers(void **state) {
     mlr_labels_close(&labels);
 }
 
-/* The same samples are drawn whatever the scale of values; more than a limit are not; none that is held out. */
-static void test_samples_are_drawn_alike(void **state) {
-    (void)state;
+/* The same samples are drawn at any scale of values, up to a limit, and no held-out sample. */
+TEST(samples_are_drawn_alike) {
     struct statistics all[2] = {{.seed = 3, .test_fraction = 0.25}, {.seed = 3, .test_fraction = 0.25}};
     struct mlr_labels labels = {0};
     enum { ROWS = 3000, FEATURES = 1000 };
@@ -169,7 +159,7 @@ struct made_set {
     float *values;
 };
 
-/* Two classes; `shift` apart in the first `useful` columns of `columns`. `more` columns follow in which all are 0. */
+/* Makes two classes, `shift` apart in the first `useful` of `columns` columns. `more` columns of zeros follow. */
 static struct made_set make_set(size_t rows, uint32_t columns, uint32_t useful, double shift, uint32_t more) {
     struct made_set made = {.starts = calloc(rows + 1, sizeof *made.starts),
                             .places = calloc(rows * columns, sizeof *made.places),
@@ -201,8 +191,7 @@ static void made_close(struct made_set *made) {
     free(made->values);
 }
 
-static void test_noise_is_no_better_than_the_constant(void **state) {
-    (void)state;
+TEST(noise_is_no_better_than_the_constant) {
     struct made_set made = make_set(400, 600, 0, 0, 0);
     struct validated result;
     assert_true(validate(&made.set, &result));
@@ -212,9 +201,8 @@ static void test_noise_is_no_better_than_the_constant(void **state) {
     made_close(&made);
 }
 
-/* The loss of two normal classes at a distance, by the true logits, is about 0.30. */
-static void test_what_can_be_learned_is_found(void **state) {
-    (void)state;
+/* With the true logits, the loss for two normal classes at this distance is about 0.30. */
+TEST(what_can_be_learned_is_found) {
     struct made_set made = make_set(2000, 5, 1, 2, 0);
     struct validated result;
     assert_true(validate(&made.set, &result));
@@ -228,9 +216,8 @@ static void test_what_can_be_learned_is_found(void **state) {
     made_close(&made);
 }
 
-/* With more columns than rows a factor of X X' takes the place of X: nothing changes. */
-static void test_a_factor_is_as_good_as_the_columns(void **state) {
-    (void)state;
+/* With more columns than rows, a factor of X X' replaces X; the result is the same. */
+TEST(a_factor_is_as_good_as_the_columns) {
     struct validated results[2];
     for (uint32_t turn = 0; turn < 2; turn++) {
         struct made_set made = make_set(300, 80, 2, 1, turn * 300);
@@ -241,9 +228,8 @@ static void test_a_factor_is_as_good_as_the_columns(void **state) {
     assert_true(fabs(results[0].loss - results[1].loss) < 1e-3 * results[0].loss);
 }
 
-/* By steps instead of L-BFGS: noise is no better than the constant, and what can be learned is found as well. */
-static void test_by_steps(void **state) {
-    (void)state;
+/* With steps instead of L-BFGS, noise gives no better loss than the constant, and learnable data as good a loss. */
+TEST(by_steps) {
     const struct validate_pace pace = {.rate = 0.015, .rare = 0.5};
     struct validated by_steps;
     struct validated exact;
@@ -267,8 +253,7 @@ static void test_by_steps(void **state) {
     made_close(&made);
 }
 
-static void test_few_rows(void **state) {
-    (void)state;
+TEST(few_rows) {
     struct validated result;
     struct made_set made = make_set(2, 3, 3, 1, 0);
     assert_true(validate(&made.set, &result));
@@ -278,8 +263,7 @@ static void test_few_rows(void **state) {
     made_close(&made);
 }
 
-static void test_curvature(void **state) {
-    (void)state;
+TEST(curvature) {
     const size_t starts[] = {0, 1, 2};
     const uint32_t places[] = {0, 1};
     const float values[] = {10, 1};
@@ -291,9 +275,8 @@ static void test_curvature(void **state) {
 
 /* ---- Tuning ---- */
 
-/* The same model whatever the features' units and offsets; a feature that never changes is left out. */
-static void test_units_do_not_matter(void **state) {
-    (void)state;
+/* The model is the same for any units and offsets of features; a constant feature is left out. */
+TEST(units_do_not_matter) {
     static const double scales[2][4] = {{1, 1, 1, 1}, {1e-6, 1e6, -37, 1e12}};
     static const double offsets[2][4] = {{0, 0, 0, 3}, {1e-5, -1e9, 1e6, 3e12}};
     struct tuning tuned[2];
@@ -323,21 +306,4 @@ static void test_units_do_not_matter(void **state) {
     assert_true(fabs(tuned[0].validation.loss - tuned[1].validation.loss) < 1e-3);
     tuning_close(&tuned[0]);
     tuning_close(&tuned[1]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums_keep_their_digits),
-        cmocka_unit_test(test_zeros_that_are_not_written_count),
-        cmocka_unit_test(test_features_get_their_final_numbers),
-        cmocka_unit_test(test_samples_are_drawn_alike),
-        cmocka_unit_test(test_noise_is_no_better_than_the_constant),
-        cmocka_unit_test(test_what_can_be_learned_is_found),
-        cmocka_unit_test(test_a_factor_is_as_good_as_the_columns),
-        cmocka_unit_test(test_by_steps),
-        cmocka_unit_test(test_few_rows),
-        cmocka_unit_test(test_curvature),
-        cmocka_unit_test(test_units_do_not_matter),
-    };
-    return cmocka_run_group_tests_name("mlr_tuning", tests, NULL, NULL);
 }

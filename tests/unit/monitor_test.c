@@ -1,18 +1,13 @@
-/* agileml/control/monitor: speeds over windows, slowness whatever the shares, the fixed part of a clock, bursts, and
- * what does not count. */
-#include "agileml/control/monitor.h"
+/* agileml/control/decide/monitor: speeds over windows, slowness at any shares, the fixed part of a clock, bursts,
+ * and clocks that are not counted. */
+#include "agileml/control/decide/monitor.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 enum { SECOND = 1000000, CLOCK_US = 100000 };
 
-/* One node's clocks, one after the other. */
+/* A node whose clocks follow each other. */
 struct node {
     actor_id actor;
     uint64_t clock;
@@ -42,9 +37,8 @@ static void assert_near(double value, double expected) {
     }
 }
 
-/* Shares that fit the speeds make all clocks equally long: the slowness shows the speeds all the same. */
-static void test_slowness_whatever_the_shares(void **state) {
-    (void)state;
+/* With shares that fit the speeds all clocks take equally long, but the slowness still shows the speeds. */
+TEST(slowness_whatever_the_shares) {
     struct monitor monitor;
     struct node a = {.actor = 7};
     struct node b = {.actor = 3};
@@ -61,7 +55,7 @@ static void test_slowness_whatever_the_shares(void **state) {
         assert_near(slowness(&monitor, b.actor, (enum monitor_span)span, now), 1.5);
     }
     struct monitor_speed speed = monitor_speed(&monitor, a.actor, MONITOR_LONG, now);
-    assert_near(speed.items_per_second, 3000); /* waiting included */
+    assert_near(speed.items_per_second, 3000); /* with waiting */
     assert_near(speed.item_seconds, 0.0002);
     assert_near(speed.clock_seconds, 0.06);
     assert_near(speed.clocks, 30 - MONITOR_SETTLING);
@@ -71,9 +65,8 @@ static void test_slowness_whatever_the_shares(void **state) {
     monitor_close(&monitor);
 }
 
-/* The short window forgets, the long one less; both keep at least MONITOR_CLOCKS clocks. */
-static void test_windows(void **state) {
-    (void)state;
+/* The short window forgets sooner than the long window; both keep at least MONITOR_CLOCKS clocks. */
+TEST(windows) {
     struct monitor monitor;
     struct node node = {.actor = 1};
     uint64_t now = SECOND;
@@ -87,20 +80,20 @@ static void test_windows(void **state) {
     assert_near(monitor_speed(&monitor, 1, MONITOR_SHORT, now).clock_seconds, 0.02);
     double mean = monitor_speed(&monitor, 1, MONITOR_LONG, now).clock_seconds;
     assert_near(mean, (298 * 0.01 + 100 * 0.02) / 398);
-    uint64_t much_later = now + (uint64_t)3600 * SECOND; /* slow clocks, or none: the last ones still count */
+    uint64_t much_later = now + (uint64_t)3600 * SECOND; /* with slow clocks or none, the last clocks still count */
     struct monitor_speed kept = monitor_speed(&monitor, 1, MONITOR_SHORT, much_later);
     assert_true(kept.clocks >= MONITOR_CLOCKS && kept.clocks < 20);
     assert_near(kept.clock_seconds, 0.02);
-    for (int i = 0; i < MONITOR_CLOCKS; i++, much_later += (uint64_t)60 * SECOND) { /* clocks longer than the window */
+    /* each clock is longer than the window */
+    for (int i = 0; i < MONITOR_CLOCKS; i++, much_later += (uint64_t)60 * SECOND) {
         report(&monitor, &node, much_later, 100, 30000);
     }
     assert_near(monitor_speed(&monitor, 1, MONITOR_SHORT, much_later).clock_seconds, 0.03);
     monitor_close(&monitor);
 }
 
-/* The first clocks of an assignment include `begin`: after joining, and after a change of plan. */
-static void test_first_clocks_do_not_count(void **state) {
-    (void)state;
+/* The first clocks of an assignment include `begin`, after joining and after a change of plan: they are not counted. */
+TEST(first_clocks_do_not_count) {
     struct monitor monitor;
     uint64_t now = SECOND;
     monitor_init(&monitor, 0, 0);
@@ -119,12 +112,11 @@ static void test_first_clocks_do_not_count(void **state) {
     monitor_close(&monitor);
 }
 
-/* So do two assignments of different sizes, however even their clocks are; but not if the machine's speed has changed
- * in between. */
-static void test_the_fixed_part_by_assignments(void **state) {
-    (void)state;
+/* Two assignments of different sizes show the fixed part of a clock, even with even clocks, unless the machine's
+ * speed changed in between. */
+TEST(the_fixed_part_by_assignments) {
     static const struct {
-        uint64_t first_us, second_us; /* for 200 items, then for 100 */
+        uint64_t first_us, second_us; /* for 200 items; for 100 items */
         double fixed_seconds, item_seconds;
     } cases[] = {{50000, 35000, 0.02, 0.00015},
                  {50000, 25000, 0, 0.00025},
@@ -150,11 +142,9 @@ static void test_the_fixed_part_by_assignments(void **state) {
     }
 }
 
-/* Clocks of different sizes tell the part of a clock that does not depend on its items. */
-/* A node that holds 100 items at once: a slice takes 3 ms, an item 10 us. Told by clocks that differ, and by two
- * assignments that do. */
-static void test_the_fixed_part_of_slices(void **state) {
-    (void)state;
+/* A node that holds 100 items at once: a slice takes 3 ms, an item 10 us. Clocks of different sizes show this, as do
+ * two assignments of different sizes. */
+TEST(the_fixed_part_of_slices) {
     static const uint64_t items[2][2] = {{110, 190}, {300, 300}};
     for (unsigned by_clocks = 0; by_clocks <= 1; by_clocks++) {
         struct monitor monitor;
@@ -176,8 +166,7 @@ static void test_the_fixed_part_of_slices(void **state) {
     }
 }
 
-static void test_the_fixed_part(void **state) {
-    (void)state;
+TEST(the_fixed_part) {
     struct monitor monitor;
     struct node a = {.actor = 1};
     struct node b = {.actor = 2};
@@ -186,7 +175,7 @@ static void test_the_fixed_part(void **state) {
     for (int i = 0; i < 40; i++, now += CLOCK_US) {
         uint64_t items = 100 + 50 * (uint64_t)(i % 5);
         report(&monitor, &a, now, items, 4000 + 20 * items);
-        report(&monitor, &b, now, 200, 8000); /* always the same: nothing is known of a fixed part */
+        report(&monitor, &b, now, 200, 8000); /* always the same size, so the fixed part is unknown */
     }
     struct monitor_speed speed = monitor_speed(&monitor, 1, MONITOR_SHORT, now);
     assert_true(fabs(speed.fixed_seconds - 0.004) < 1e-6 && fabs(speed.item_seconds - 20e-6) < 1e-9);
@@ -196,8 +185,7 @@ static void test_the_fixed_part(void **state) {
     monitor_close(&monitor);
 }
 
-static void test_bursts(void **state) {
-    (void)state;
+TEST(bursts) {
     struct monitor monitor;
     struct node node = {.actor = 1};
     uint64_t now = SECOND;
@@ -209,12 +197,11 @@ static void test_bursts(void **state) {
     const struct monitor_bursts *bursts = &monitor.nodes[0].bursts;
     assert_int_equal(bursts->count, 4);
     assert_near(bursts->seconds, 4 * 3 * 0.04);
-    assert_near(bursts->gap_seconds, 3 * (48 * 0.1 - 0.04)); /* from a burst's last report to the next one's begin */
+    assert_near(bursts->gap_seconds, 3 * (48 * 0.1 - 0.04)); /* from a burst's last report to the next burst's begin */
     monitor_close(&monitor);
 }
 
-static void test_imbalance(void **state) {
-    (void)state;
+TEST(imbalance) {
     struct monitor monitor;
     struct node a = {.actor = 1};
     struct node b = {.actor = 2};
@@ -234,15 +221,14 @@ static void test_imbalance(void **state) {
     monitor_close(&monitor);
 }
 
-/* What several nodes say of a server: the mean of all clocks. */
-static void test_waits_for_servers(void **state) {
-    (void)state;
+/* Several nodes report waits for a server: the result is the mean of all clocks. */
+TEST(waits_for_servers) {
     struct monitor monitor;
     monitor_init(&monitor, 5, 60);
     struct monitor_wait wait = monitor_wait(&monitor, 7, MONITOR_SHORT, SECOND);
     assert_true(wait.clocks == 0 && wait.seconds == 0 && wait.error == 0);
     for (unsigned second = 1; second <= 30; second++) {
-        monitor_add_wait(&monitor, 7, 10, 10 * 2000, second * SECOND); /* 2 ms, says one node */
+        monitor_add_wait(&monitor, 7, 10, 10 * 2000, second * SECOND); /* one node reports 2 ms */
         monitor_add_wait(&monitor, 7, 10, 10 * 4000, second * SECOND);
         monitor_add_wait(&monitor, 8, 10, 0, second * SECOND);
     }
@@ -256,16 +242,15 @@ static void test_waits_for_servers(void **state) {
     assert_near(wait.seconds, (600 * 0.003 + 100 * 0.009) / 700);
     assert_near(wait.clocks, 700);
     assert_near(monitor_wait(&monitor, 8, MONITOR_LONG, 40 * SECOND).seconds, 0);
-    assert_near(monitor_speed(&monitor, 7, MONITOR_LONG, 40 * SECOND).clocks, 0); /* it does not work */
+    assert_near(monitor_speed(&monitor, 7, MONITOR_LONG, 40 * SECOND).clocks, 0); /* the server is not a worker */
     monitor_forget(&monitor, 7);
     assert_near(monitor_wait(&monitor, 7, MONITOR_LONG, 40 * SECOND).clocks, 0);
     monitor_close(&monitor);
 }
 
-/* The error of a mean over n reports of a clock each is their deviation by the root of n - 1. Two nodes that say the
- * same of the same clocks know no more than one. One report tells no error. */
-static void test_the_error_of_waits(void **state) {
-    (void)state;
+/* The error of a mean over n reports of a clock each is their deviation divided by the root of n - 1. Equal reports
+ * of two nodes about the same clocks count once. A single report gives no error. */
+TEST(the_error_of_waits) {
     struct monitor one;
     struct monitor two;
     monitor_init(&one, 5, 60);
@@ -291,20 +276,4 @@ static void test_the_error_of_waits(void **state) {
     assert_near(wait.error, 0.005);
     monitor_close(&one);
     monitor_close(&two);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slowness_whatever_the_shares),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_first_clocks_do_not_count),
-        cmocka_unit_test(test_the_fixed_part_by_assignments),
-        cmocka_unit_test(test_the_fixed_part),
-        cmocka_unit_test(test_the_fixed_part_of_slices),
-        cmocka_unit_test(test_bursts),
-        cmocka_unit_test(test_imbalance),
-        cmocka_unit_test(test_waits_for_servers),
-        cmocka_unit_test(test_the_error_of_waits),
-    };
-    return cmocka_run_group_tests_name("monitor", tests, NULL, NULL);
 }

@@ -1,23 +1,17 @@
-/* Steps of whole networks on a device beside the same ones on the CPU. Skipped where there is no device. Built once
- * more as net_cuda_test, for the device that tests/cuda emulates: then whatever order the device may do its work in,
- * with each call failing in turn, and with little memory. */
+/* Steps of whole networks on a device against the same steps on the CPU. Skipped without a device. Built again as
+ * net_cuda_test for the device that tests/cuda emulates: it works in any allowed order, with each call failing in
+ * turn, and with little memory. */
 #include "apps/net/device.h"
 #include "apps/nn/device.h"
+#include "tests/test.h"
 #include "tests/unit/net_trial.h"
 #ifdef DEVICE_EMULATED
 #include "tests/cuda/emulation.h"
 #endif
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-static const double TOLERANCE = 1e-4; /* of the largest value */
+static const double TOLERANCE = 1e-4; /* relative to the largest value */
 
 static void assert_done(int result, const struct error *error) {
     if (result != 0) {
@@ -52,7 +46,7 @@ static void assert_same_gradient(const char *text, const float *device, const fl
     }
 }
 
-/* A clock that learns from the whole batch, and an evaluation in two parts in which nothing is dropped. */
+/* Compares a clock that learns from the whole batch, and an evaluation in two parts without dropout. */
 static void check_steps(struct net_device *device, struct trial *trial, const char *text) {
     struct error error = {0};
     struct nn_loss loss;
@@ -67,7 +61,7 @@ static void check_steps(struct net_device *device, struct trial *trial, const ch
     assert_same_loss(text, loss, cpu);
     assert_done(net_device_begin(device, trial->parameters, &error), &error);
     assert_done(net_device_step(device, &trial->batch, true, &error), &error);
-    assert_done(net_device_end(device, 0.75F, gradient, &loss, &error), &error); /* adds */
+    assert_done(net_device_end(device, 0.75F, gradient, &loss, &error), &error); /* adds to the gradient */
     assert_same_gradient(text, gradient, expected, count);
 
     struct compute_batch all = trial->batch;
@@ -109,14 +103,12 @@ static void check_network(const struct trial_network *network) {
 }
 
 static void test_steps_are_the_same_as_on_the_cpu(void **state) {
-    (void)state;
     for (size_t n = 0; n < TRIAL_NETWORKS; n++) {
         check_network(&trial_networks[n]);
     }
 }
 
 static void test_batches_that_are_too_large(void **state) {
-    (void)state;
     struct network network = trial_parsed("dense 65536", &TRIAL_VECTORS);
     struct net_device *device;
     struct error error = {0};
@@ -133,7 +125,7 @@ static void test_work_that_is_done_at_once(void **state) {
     emulation_set_eager(false);
 }
 
-/* A clock. The first call that failed, or 0. */
+/* Runs a clock. Returns the first failed call's error, or 0. */
 static int clock_on(struct trial *trial, struct net_device **device, float *gradient, struct error *error) {
     struct nn_loss loss;
     int result = net_device_open(device, &trial->network, error);
@@ -144,7 +136,6 @@ static int clock_on(struct trial *trial, struct net_device **device, float *grad
 }
 
 static void test_each_call_may_fail(void **state) {
-    (void)state;
     struct trial trial;
     trial_open(&trial, trial_networks[5].text, trial_networks[5].input, 1);
     float *gradient = zeros(trial.network.parameters);
@@ -165,14 +156,13 @@ static void test_each_call_may_fail(void **state) {
         assert_int_equal(emulation_left(), 0);
         assert_true(call < 1000);
     }
-    assert_true(call > 80); /* each of them failed */
+    assert_true(call > 80); /* so many calls failed in turn */
     free(gradient);
     trial_close(&trial);
 }
 
-/* What has no room is one line, and leaves nothing behind. */
+/* A network without room gives one line of error, and leaves nothing behind. */
 static void test_little_memory(void **state) {
-    (void)state;
     struct trial trial;
     struct net_device *device;
     struct error error = {0};

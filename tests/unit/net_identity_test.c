@@ -1,19 +1,14 @@
-/* Tests of who may connect to a process of a job with a key, and under which names (agileml/net/zmq_callers.c and
- * zmq_door.c). Every party has a net of its own, as if it were a process, and all loops run by turns in this thread. */
+/* Tests of which processes may connect to a process of a job with a key, and under which names
+ * (agileml/net/zmq_callers.c and zmq_door.c). Every party has its own net, as a process would, and this thread runs
+ * all loops in turn. */
 #include "agileml/base/clock.h"
 #include "agileml/net/zmq.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include <zmq.h>
-
-#include <cmocka.h>
 
 enum { WATCHDOG_S = 100, PARTIES_MAX = 6, TURN_US = 500 };
 
@@ -27,11 +22,11 @@ struct party {
     struct net *net;
     struct net_io *io;
     struct io *door;
-    int received[64];            /* by type */
-    actor_id from;               /* of the last message */
-    char refusal[WIRE_TEXT_MAX]; /* of the last ABORT */
+    int received[64];            /* number of messages received, by type */
+    actor_id from;               /* sender of the last message */
+    char refusal[WIRE_TEXT_MAX]; /* text of the last ABORT */
     int warnings;
-    char warning[ERROR_TEXT_MAX]; /* the last */
+    char warning[ERROR_TEXT_MAX]; /* the last warning */
 };
 
 static struct party *parties[PARTIES_MAX];
@@ -58,7 +53,6 @@ static void party_warning(void *self, const char *text) {
 }
 
 static void party_refused(void *self, const char *endpoint, const char *why) {
-    (void)endpoint;
     party_warning(self, why);
 }
 
@@ -91,7 +85,7 @@ static void party_close(struct party *party) {
     }
 }
 
-/* One turn of everyone. */
+/* Runs each party's loop for a turn. */
 static void turn(void) {
     for (size_t p = 0; p < party_count; p++) {
         parties[p]->door->set_timer(parties[p]->door, parties[p]->door->now_us(parties[p]->door) + TURN_US);
@@ -99,7 +93,7 @@ static void turn(void) {
     }
 }
 
-/* Until so many of this type have come; the alarm ends a wait for ever. */
+/* Runs turns until `count` messages of this type have arrived; alarm() ends a wait without end. */
 static void wait_for(const struct party *party, enum message_type type, int count) {
     while (party->received[type] < count) {
         turn();
@@ -186,8 +180,7 @@ static void job_join(struct job *job, struct party *party, const struct net_key 
 
 /* ---- Tests: the controller ---- */
 
-static void a_token_of_another_job_is_refused(void **state) {
-    (void)state;
+TEST(a_token_of_another_job_is_refused) {
     struct job job;
     struct party stranger;
     struct net_key other = job_new();
@@ -204,8 +197,7 @@ static void a_token_of_another_job_is_refused(void **state) {
     party_close(&job.controller);
 }
 
-static void each_role_may_send_what_is_its_own(void **state) {
-    (void)state;
+TEST(each_role_may_send_what_is_its_own) {
     static const struct {
         unsigned role;
         enum message_type may[2], may_not[2];
@@ -238,8 +230,7 @@ static void each_role_may_send_what_is_its_own(void **state) {
     party_close(&job.controller);
 }
 
-static void the_jobs_key_may_do_everything(void **state) {
-    (void)state;
+TEST(the_jobs_key_may_do_everything) {
     struct job job;
     struct party party;
     job_open(&job);
@@ -253,8 +244,7 @@ static void the_jobs_key_may_do_everything(void **state) {
     party_close(&job.controller);
 }
 
-static void an_expired_token_lets_nobody_new_in(void **state) {
-    (void)state;
+TEST(an_expired_token_lets_nobody_new_in) {
     struct job job;
     struct party early, late;
     job_open(&job);
@@ -269,7 +259,7 @@ static void an_expired_token_lets_nobody_new_in(void **state) {
     send_type(&late, ACTOR_CONTROLLER, MESSAGE_REGISTER);
     wait_for(&late, MESSAGE_ABORT, 1);
     assert_non_null(strstr(late.refusal, "expired"));
-    /* A process that was let in joins anew under another id: it had been given up. */
+    /* An admitted process was removed, and joins again under a new id. */
     const struct net_io_options again = {.self = NODE_A + (UINT64_C(7) << ACTOR_PART_BITS),
                                          .actor = {.receive = party_receive, .timer = party_timer, .self = &early},
                                          .warning = party_warning};
@@ -285,8 +275,7 @@ static void an_expired_token_lets_nobody_new_in(void **state) {
     party_close(&job.controller);
 }
 
-static void a_token_is_for_so_many_nodes(void **state) {
-    (void)state;
+TEST(a_token_is_for_so_many_nodes) {
     struct job job;
     struct party one, other;
     job_open(&job);
@@ -299,17 +288,16 @@ static void a_token_is_for_so_many_nodes(void **state) {
     job.controller.door->admit(job.controller.door, &member, 1);
     send_type(&other, ACTOR_CONTROLLER, MESSAGE_REGISTER);
     wait_for_warning(&job.controller, "all 1 places of this node's token are taken");
-    send_type(&one, ACTOR_CONTROLLER, MESSAGE_REGISTER); /* the same once more */
+    send_type(&one, ACTOR_CONTROLLER, MESSAGE_REGISTER); /* a repeat of the same message */
     wait_for(&job.controller, MESSAGE_REGISTER, 2);
     assert_int_equal(job.controller.from, NODE_A);
-    assert_int_equal(other.received[MESSAGE_ABORT], 0); /* it may wait for a place */
+    assert_int_equal(other.received[MESSAGE_ABORT], 0); /* the other node may wait for a place */
     party_close(&one);
     party_close(&other);
     party_close(&job.controller);
 }
 
-static void nobody_takes_a_nodes_name_at_the_controller(void **state) {
-    (void)state;
+TEST(nobody_takes_a_nodes_name_at_the_controller) {
     struct job job;
     struct party victim, thief;
     job_open(&job);
@@ -317,7 +305,7 @@ static void nobody_takes_a_nodes_name_at_the_controller(void **state) {
     job_join(&job, &victim, &token, NODE_A);
     send_type(&victim, ACTOR_CONTROLLER, MESSAGE_REGISTER);
     wait_for(&job.controller, MESSAGE_REGISTER, 1);
-    for (int member = 0; member < 2; member++) { /* before the plan has the node, and afterwards */
+    for (int member = 0; member < 2; member++) { /* before the node is in the plan, and afterwards */
         struct wire_node node = node_of(NODE_A, &victim);
         job.controller.door->admit(job.controller.door, &node, (size_t)member);
         job_join(&job, &thief, &token, NODE_A);
@@ -325,7 +313,7 @@ static void nobody_takes_a_nodes_name_at_the_controller(void **state) {
         wait_for(&thief, MESSAGE_ABORT, 1);
         assert_non_null(strstr(thief.refusal, "of a process with another key"));
         assert_int_equal(job.controller.received[MESSAGE_FAIL], 0);
-        send_type(&job.controller, NODE_A, MESSAGE_FENCE); /* its connection is still its own */
+        send_type(&job.controller, NODE_A, MESSAGE_FENCE); /* the victim's connection is still its own */
         wait_for(&victim, MESSAGE_FENCE, member + 1);
         assert_int_equal(thief.received[MESSAGE_FENCE], 0);
         party_close(&thief);
@@ -334,12 +322,11 @@ static void nobody_takes_a_nodes_name_at_the_controller(void **state) {
     party_close(&job.controller);
 }
 
-static void a_listed_node_needs_no_token(void **state) {
-    (void)state;
+TEST(a_listed_node_needs_no_token) {
     struct job job;
     struct party node;
     job_open(&job);
-    struct net_key token = token_new(&job.key, ROLE_NODE, 1, -1); /* the controller was started again since */
+    struct net_key token = token_new(&job.key, ROLE_NODE, 1, -1); /* expired, as after a restart of the controller */
     job_join(&job, &node, &token, NODE_A);
     struct wire_node member = node_of(NODE_A, &node);
     job.controller.door->admit(job.controller.door, &member, 1);
@@ -349,8 +336,7 @@ static void a_listed_node_needs_no_token(void **state) {
     party_close(&job.controller);
 }
 
-static void many_who_come_and_go_are_forgotten(void **state) {
-    (void)state;
+TEST(many_who_come_and_go_are_forgotten) {
     enum { CALLERS = 1100 };
     struct job job;
     struct party party;
@@ -378,15 +364,14 @@ static void many_who_come_and_go_are_forgotten(void **state) {
     party_close(&job.controller);
 }
 
-static void a_token_names_the_tier(void **state) {
-    (void)state;
+TEST(a_token_names_the_tier) {
     struct job job;
     struct party node;
     job_open(&job);
     struct net_token_terms terms = {.roles = ROLE_NODE, .tiers = 1U << TIER_TRANSIENT};
     struct net_key token = token_of(&job.key, terms);
     job_join(&job, &node, &token, NODE_A);
-    send_type(&node, ACTOR_CONTROLLER, MESSAGE_REGISTER); /* of a reliable one */
+    send_type(&node, ACTOR_CONTROLLER, MESSAGE_REGISTER); /* registers as a reliable node */
     wait_for(&node, MESSAGE_ABORT, 1);
     assert_non_null(strstr(node.refusal, "a token for a transient node, does not allow joining as a reliable node"));
     assert_int_equal(job.controller.received[MESSAGE_REGISTER], 0);
@@ -396,15 +381,15 @@ static void a_token_names_the_tier(void **state) {
     }
     node.door->send(node.door, ACTOR_CONTROLLER, &message);
     wait_for(&job.controller, MESSAGE_REGISTER, 1);
-    send_type(&node, ACTOR_CONTROLLER, MESSAGE_REGISTER); /* a place as one does not let it in as the other */
+    /* admission as a transient node does not extend to a reliable node */
+    send_type(&node, ACTOR_CONTROLLER, MESSAGE_REGISTER);
     wait_for(&node, MESSAGE_ABORT, 2);
     assert_int_equal(job.controller.received[MESSAGE_REGISTER], 1);
     party_close(&node);
     party_close(&job.controller);
 }
 
-static void the_next_program_takes_the_key_pair(void **state) {
-    (void)state;
+TEST(the_next_program_takes_the_key_pair) {
     struct net_key job = job_new();
     char key[NET_KEY_TEXT];
     struct party before, after, third;
@@ -420,8 +405,7 @@ static void the_next_program_takes_the_key_pair(void **state) {
     party_close(&third);
 }
 
-static void the_controller_needs_the_jobs_key(void **state) {
-    (void)state;
+TEST(the_controller_needs_the_jobs_key) {
     struct error error = {0};
     struct net *net;
     struct net_key job = job_new();
@@ -435,7 +419,7 @@ static void the_controller_needs_the_jobs_key(void **state) {
 
 /* ---- Tests: nodes ---- */
 
-/* Two nodes of a job: each holds a token, and A connects to B. */
+/* Two nodes of a job: each has a token, and A connects to B. */
 struct pair {
     struct net_key job, token;
     struct party a, b;
@@ -462,8 +446,7 @@ static void pair_close(struct pair *pair) {
     party_close(&pair->b);
 }
 
-static void a_node_waits_until_the_other_has_the_plan(void **state) {
-    (void)state;
+TEST(a_node_waits_until_the_other_has_the_plan) {
     struct pair pair;
     pair_open(&pair);
     turns(200);
@@ -474,9 +457,8 @@ static void a_node_waits_until_the_other_has_the_plan(void **state) {
     pair_close(&pair);
 }
 
-/* Longer than a handshake may take: then it is made again. */
-static void a_node_waits_longer_than_a_handshake(void **state) {
-    (void)state;
+/* The wait exceeds a handshake's limit, after which the handshake is repeated. */
+TEST(a_node_waits_longer_than_a_handshake) {
     struct pair pair;
     pair_open(&pair);
     uint64_t until_us = monotonic_us() + 3000000;
@@ -489,8 +471,7 @@ static void a_node_waits_longer_than_a_handshake(void **state) {
     pair_close(&pair);
 }
 
-static void a_node_that_left_is_not_heard(void **state) {
-    (void)state;
+TEST(a_node_that_left_is_not_heard) {
     struct pair pair;
     pair_open(&pair);
     pair_admit(&pair);
@@ -503,14 +484,13 @@ static void a_node_that_left_is_not_heard(void **state) {
     pair_close(&pair);
 }
 
-static void nobody_takes_a_nodes_name_at_a_node(void **state) {
-    (void)state;
+TEST(nobody_takes_a_nodes_name_at_a_node) {
     struct pair pair;
     struct party thief;
     pair_open(&pair);
     pair_admit(&pair);
     wait_for(&pair.b, MESSAGE_FAIL, 1);
-    party_open(&thief, &pair.token, NODE_A, false, false); /* a node of the job, under another's id */
+    party_open(&thief, &pair.token, NODE_A, false, false); /* a node of the job with another node's id */
     struct wire_node nodes[] = {node_of(NODE_A, &pair.a), node_of(NODE_B, &pair.b), node_of(WATCHER, &thief)};
     pair.a.door->admit(pair.a.door, nodes, 3);
     pair.b.door->admit(pair.b.door, nodes, 3);
@@ -519,15 +499,14 @@ static void nobody_takes_a_nodes_name_at_a_node(void **state) {
     send_type(&thief, NODE_B, MESSAGE_FAIL);
     wait_for_warning(&pair.b, "of a process with another key");
     assert_int_equal(pair.b.received[MESSAGE_FAIL], 1);
-    send_type(&pair.b, NODE_A, MESSAGE_FAIL); /* by the connection that A has made */
+    send_type(&pair.b, NODE_A, MESSAGE_FAIL); /* over the connection that A made */
     wait_for(&pair.a, MESSAGE_FAIL, 1);
     assert_int_equal(thief.received[MESSAGE_FAIL], 0);
     party_close(&thief);
     pair_close(&pair);
 }
 
-static void a_node_does_not_speak_for_the_controller(void **state) {
-    (void)state;
+TEST(a_node_does_not_speak_for_the_controller) {
     struct pair pair;
     struct party liar;
     pair_open(&pair);
@@ -554,38 +533,16 @@ static void a_node_does_not_speak_for_the_controller(void **state) {
 /* ---- */
 
 static int set_up(void **state) {
-    (void)state;
     party_count = 0;
     alarm(WATCHDOG_S);
     return 0;
 }
 
 static int tear_down(void **state) {
-    (void)state;
     alarm(0);
     return 0;
 }
 
-#define IDENTITY_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        IDENTITY_TEST(a_token_of_another_job_is_refused),
-        IDENTITY_TEST(each_role_may_send_what_is_its_own),
-        IDENTITY_TEST(the_jobs_key_may_do_everything),
-        IDENTITY_TEST(an_expired_token_lets_nobody_new_in),
-        IDENTITY_TEST(a_token_is_for_so_many_nodes),
-        IDENTITY_TEST(nobody_takes_a_nodes_name_at_the_controller),
-        IDENTITY_TEST(a_listed_node_needs_no_token),
-        IDENTITY_TEST(many_who_come_and_go_are_forgotten),
-        IDENTITY_TEST(a_token_names_the_tier),
-        IDENTITY_TEST(the_next_program_takes_the_key_pair),
-        IDENTITY_TEST(the_controller_needs_the_jobs_key),
-        IDENTITY_TEST(a_node_waits_until_the_other_has_the_plan),
-        IDENTITY_TEST(a_node_waits_longer_than_a_handshake),
-        IDENTITY_TEST(a_node_that_left_is_not_heard),
-        IDENTITY_TEST(nobody_takes_a_nodes_name_at_a_node),
-        IDENTITY_TEST(a_node_does_not_speak_for_the_controller),
-    };
-    return cmocka_run_group_tests_name("net_identity", tests, NULL, NULL);
+    return tests_run_each(set_up, tear_down);
 }

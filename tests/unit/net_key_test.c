@@ -1,17 +1,13 @@
 /* Tests of agileml/net/key.h: key files. */
 #include "agileml/net/key.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include "agileml/net/zmq.h"
 #include "agileml/wire/message.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,43 +15,11 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include <cmocka.h>
+static const char path[] = "key";
 
-static char directory[] = "/tmp/net_key_test.XXXXXX";
-static char path[64];
-
-static int set_up(void **state) {
-    (void)state;
-    strcpy(strrchr(directory, '.'), ".XXXXXX");
-    if (mkdtemp(directory) == NULL) {
-        return -1;
-    }
-    snprintf(path, sizeof path, "%s/key", directory);
-    return 0;
-}
-
-/* rmdir fails, and with it the test, if anything but the key is left. */
-static int tear_down(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(directory);
-}
-
-static void write_file(const char *text, size_t size, mode_t mode) {
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(path, mode), 0);
-}
-
-static size_t read_file(char text[512]) {
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    size_t size = fread(text, 1, 511, file);
-    text[size] = '\0';
-    fclose(file);
-    return size;
+static void write_key(const char *text, size_t size) {
+    write_bytes(path, text, size);
+    assert_int_equal(chmod(path, 0600), 0);
 }
 
 static void assert_refused(const char *expected) {
@@ -68,8 +32,7 @@ static void assert_refused(const char *expected) {
     }
 }
 
-static void loads_what_it_wrote(void **state) {
-    (void)state;
+TEST_WITH(loads_what_it_wrote, files_open, files_close_one) {
     struct error error = {0};
     struct net_key one, again;
     struct stat file;
@@ -89,7 +52,7 @@ static void loads_what_it_wrote(void **state) {
     assert_string_not_equal(one.secret_text, again.secret_text);
 }
 
-/* In a process of its own: 0 when the one function forbids core dumps that were allowed before. */
+/* In a child process: 0 if loading (or making) a key forbids core dumps that were allowed before. */
 static int dumps_of(bool load) {
     struct error error = {0};
     struct net_key key;
@@ -105,8 +68,7 @@ static int dumps_of(bool load) {
     return result != 0 ? 2 : prctl(PR_GET_DUMPABLE) != 0 ? 3 : limit.rlim_cur != 0 ? 4 : 0;
 }
 
-static void who_has_a_key_leaves_no_core_dump(void **state) {
-    (void)state;
+TEST_WITH(who_has_a_key_leaves_no_core_dump, files_open, files_close_one) {
     for (int load = 0; load < 2; load++) {
         int status;
         pid_t child = fork();
@@ -118,26 +80,21 @@ static void who_has_a_key_leaves_no_core_dump(void **state) {
     }
 }
 
-static void never_overwrites(void **state) {
-    (void)state;
+TEST_WITH(never_overwrites, files_open, files_close_one) {
     struct error error = {0};
-    char text[512];
-    write_file("precious", 8, 0600);
+    write_key("precious", 8);
     assert_int_equal(net_key_generate(path, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, "exists"));
-    read_file(text);
-    assert_string_equal(text, "precious");
+    assert_file(path, "precious");
 }
 
-static void a_missing_directory_is_bad_input(void **state) {
-    (void)state;
+TEST_WITH(a_missing_directory_is_bad_input, files_open, files_close_one) {
     struct error error = {0};
     assert_int_equal(net_key_generate("/nonexistent/directory/key", &error), AML_EINPUT);
     assert_non_null(strstr(error.text, "/nonexistent/directory/key"));
 }
 
-static void a_full_disk_leaves_nothing(void **state) {
-    (void)state;
+TEST_WITH(a_full_disk_leaves_nothing, files_open, files_close_one) {
     struct error error = {0};
     struct rlimit before, none;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -149,11 +106,10 @@ static void a_full_disk_leaves_nothing(void **state) {
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_DFL);
     assert_int_equal(result, AML_EFAIL);
-    assert_int_equal(access(path, F_OK), -1); /* and tear_down sees that no draft is left */
+    assert_int_equal(access(path, F_OK), -1); /* tear_down checks that no draft is left */
 }
 
-static void refuses_files_that_others_may_use(void **state) {
-    (void)state;
+TEST_WITH(refuses_files_that_others_may_use, files_open, files_close_one) {
     struct error error = {0};
     assert_int_equal(net_key_generate(path, &error), 0);
     const mode_t modes[] = {0640, 0604, 0620, 0602, 0610, 0666};
@@ -166,28 +122,27 @@ static void refuses_files_that_others_may_use(void **state) {
     assert_int_equal(net_key_load(path, &key, &error), 0);
 }
 
-static void refuses_what_is_no_key_file(void **state) {
-    (void)state;
+TEST_WITH(refuses_what_is_no_key_file, files_open, files_close_one) {
     struct error error = {0};
     char good[512], text[512];
     assert_refused("No such file");
     assert_int_equal(net_key_generate(path, &error), 0);
-    size_t size = read_file(good);
-    /* Neither a part of it nor, as the two halves must belong together, one with a changed character. */
+    size_t size = read_bytes(path, good, sizeof good);
+    /* Neither a part of the file is a key file, nor, as both halves must match, one with a changed character. */
     for (size_t cut = 0; cut < size; cut++) {
-        write_file(good, cut, 0600);
+        write_key(good, cut);
         assert_refused("not a key file");
     }
     for (size_t at = 0; at < size; at++) {
         memcpy(text, good, size);
         text[at] = text[at] == '0' ? '1' : '0';
         struct net_key key, whole;
-        write_file(good, size, 0600);
+        write_key(good, size);
         assert_int_equal(net_key_load(path, &whole, &error), 0);
-        write_file(text, size, 0600);
+        write_key(text, size);
         struct error refusal = {0};
         if (net_key_load(path, &key, &refusal) == 0) {
-            /* X25519 ignores 5 bits of a secret: then it is the same key. */
+            /* X25519 ignores 5 bits of a secret: with one of them changed, the key is the same. */
             assert_string_equal(key.public_text, whole.public_text);
         } else {
             assert_non_null(strstr(refusal.text, "not a key file"));
@@ -195,25 +150,24 @@ static void refuses_what_is_no_key_file(void **state) {
     }
     memcpy(text, good, size);
     text[size] = '\n';
-    write_file(text, size + 1, 0600);
+    write_key(text, size + 1);
     assert_refused("not a key file");
     text[20] = '\0';
-    write_file(text, size, 0600);
+    write_key(text, size);
     assert_refused("not a key file");
     memset(text, 'x', sizeof text);
-    write_file(text, sizeof text, 0600);
+    write_key(text, sizeof text);
     assert_refused("not a key file");
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_refused("not a file");
     unlink(path);
-    strcpy(path, directory);
+    assert_int_equal(mkdir(path, 0700), 0);
     assert_refused("not a file");
 }
 
-/* A token's file says what it is for, holds no secret key, and no byte of it can be changed. */
-static void a_token_is_what_its_file_says(void **state) {
-    (void)state;
+/* A token's file states its use and holds no secret key; no byte of it can be changed. */
+TEST_WITH(a_token_is_what_its_file_says, files_open, files_close_one) {
     struct error error = {0};
     struct net_key job = {0}, token;
     char good[512], text[512];
@@ -221,8 +175,8 @@ static void a_token_is_what_its_file_says(void **state) {
     assert_int_equal(zmq_curve_keypair(job.public_text, job.secret_text), 0);
     net_key_complete(&job);
     assert_int_equal(net_token_issue(&job, terms, path, &error), 0);
-    assert_int_equal(net_token_issue(&job, terms, path, &error), AML_EINPUT); /* never overwrites */
-    size_t size = read_file(good);
+    assert_int_equal(net_token_issue(&job, terms, path, &error), AML_EINPUT); /* never overwritten */
+    size_t size = read_bytes(path, good, sizeof good);
     good[size] = '\0';
     assert_non_null(strstr(good, "\nfor a node until 2033-05-18T03:33:20Z, 4 at a time\n"));
     assert_null(strstr(good, job.secret_text));
@@ -233,22 +187,22 @@ static void a_token_is_what_its_file_says(void **state) {
     for (size_t at = 0; at < size; at++) {
         memcpy(text, good, size);
         text[at] = text[at] == '0' ? '1' : '0';
-        write_file(text, size, 0600);
+        write_key(text, size);
         struct error refusal = {0};
-        if (net_key_load(path, &token, &refusal) == 0) { /* another controller's, or no token of this job */
+        /* a token for another controller, or not a token of this job */
+        if (net_key_load(path, &token, &refusal) == 0) {
             assert_true(strcmp(token.public_text, job.public_text) != 0 || !net_token_genuine(token.token, &job));
         } else {
             assert_non_null(strstr(refusal.text, "not a key file"));
         }
     }
     for (size_t cut = 0; cut < size; cut++) {
-        write_file(good, cut, 0600);
+        write_key(good, cut);
         assert_refused("not a key file");
     }
 }
 
-static void every_term_is_signed(void **state) {
-    (void)state;
+TEST_WITH(every_term_is_signed, files_open, files_close_one) {
     struct error error = {0};
     struct net_key job = {0}, other = {0}, token;
     const struct net_token_terms terms = {.roles = ROLE_OBSERVER, .expires = 1};
@@ -265,26 +219,9 @@ static void every_term_is_signed(void **state) {
     }
 }
 
-static void observers_have_ids_of_their_own(void **state) {
-    (void)state;
+TEST(observers_have_ids_of_their_own) {
     actor_id first = net_observer_id();
     assert_int_equal(actor_part(first), 0);
     assert_int_not_equal(actor_node(first), actor_node(ACTOR_CONTROLLER));
     assert_int_not_equal(net_observer_id(), first);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(loads_what_it_wrote, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_has_a_key_leaves_no_core_dump, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(never_overwrites, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_missing_directory_is_bad_input, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_full_disk_leaves_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(refuses_files_that_others_may_use, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(refuses_what_is_no_key_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_token_is_what_its_file_says, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_term_is_signed, set_up, tear_down),
-        cmocka_unit_test(observers_have_ids_of_their_own),
-    };
-    return cmocka_run_group_tests_name("net_key", tests, NULL, NULL);
 }

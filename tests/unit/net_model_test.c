@@ -1,25 +1,17 @@
-/* The file of a network: what is written is read again, and a file that is damaged in any byte, cut or made up is
- * refused. */
+/* The file of a network is read as written. A file that is cut, made up or damaged in any byte is refused. */
 #include "apps/net/model.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#include <cmocka.h>
 
 enum { FEATURES = 12, CLASSES = 3, FILE_MAX = 8192 };
 
 #define LAYERS "conv 2x3, norm, pool 2, dense 4, dropout 0.5"
 
-static char folder[] = "/tmp/net_model_test.XXXXXX";
-static char path[64];
+static const char path[] = "model";
 
 static const float MAXIMA[FEATURES] = {1, 2, 4, 0, 8, 1, 1, 1, 1, 1, 1, 3};
 static const double FACTORS[FEATURES] = {1, 0, 1e-9, 1e9, 0.1, 3, 4, 5, 6, 7, 8, 1e-300};
@@ -58,24 +50,7 @@ static int write_model(const char *layers, enum scale_kind kind, float last, str
     return result;
 }
 
-static size_t read_file(unsigned char *bytes) {
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    size_t size = fread(bytes, 1, FILE_MAX, file);
-    assert_true(size > 0 && size < FILE_MAX);
-    fclose(file);
-    return size;
-}
-
-static void write_file(const unsigned char *bytes, size_t size) {
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    fclose(file);
-}
-
-static void test_written_and_read(void **state) {
-    (void)state;
+TEST(written_and_read) {
     static const char *const layers[] = {LAYERS, "", NULL};
     for (size_t m = 0; m < 3; m++) {
         struct error error = {0};
@@ -100,9 +75,8 @@ static void test_written_and_read(void **state) {
     }
 }
 
-/* A file of standardized features has version 2; others have version 1, as those that were written before. */
-static void test_standardized_features(void **state) {
-    (void)state;
+/* A file with standardized features has version 2; others keep version 1, like older files. */
+TEST(standardized_features) {
     static const bool with[] = {true, false};
     struct error error = {0};
     unsigned char bytes[FILE_MAX];
@@ -110,7 +84,7 @@ static void test_standardized_features(void **state) {
     for (size_t m = 0; m < 2; m++) {
         centred = with[m];
         assert_int_equal(write_model(LAYERS, SCALE_STANDARD, 7, &error), 0);
-        read_file(bytes);
+        read_bytes(path, bytes, FILE_MAX);
         assert_int_equal(bytes[8], NET_MODEL_VERSION_STANDARD);
         assert_int_equal(net_model_load(path, &model, &error), 0);
         assert_int_equal(model.scale.kind, SCALE_STANDARD);
@@ -122,15 +96,14 @@ static void test_standardized_features(void **state) {
     }
     centred = true;
     assert_int_equal(write_model(LAYERS, SCALE_NONE, 7, &error), 0);
-    read_file(bytes);
+    read_bytes(path, bytes, FILE_MAX);
     assert_int_equal(bytes[8], NET_MODEL_VERSION);
     assert_int_equal(net_model_load(path, &model, &error), 0);
     assert_true(model.scale.kind == SCALE_NONE && model.scale.factors == NULL && model.scale.centres == NULL);
     net_model_close(&model);
 }
 
-static void test_parameters_are_finite(void **state) {
-    (void)state;
+TEST(parameters_are_finite) {
     struct error error = {0};
     unlink(path);
     assert_int_equal(write_model(LAYERS, SCALE_NONE, NAN, &error), AML_EFAIL);
@@ -147,52 +120,50 @@ static void assert_refused(const char *why) {
     }
 }
 
-static void test_damage_is_refused(void **state) {
-    (void)state;
+TEST(damage_is_refused) {
     struct error error = {0};
     unsigned char bytes[FILE_MAX];
     unsigned char damaged[FILE_MAX];
     static const enum scale_kind kinds[] = {SCALE_MAX, SCALE_STANDARD};
     for (size_t k = 0; k < 2; k++) {
         assert_int_equal(write_model(LAYERS, kinds[k], 1, &error), 0);
-        size_t size = read_file(bytes);
+        size_t size = read_bytes(path, bytes, FILE_MAX);
         for (size_t i = 0; i < size; i++) {
             memcpy(damaged, bytes, size);
             damaged[i] ^= 0x10;
-            write_file(damaged, size);
+            write_bytes(path, damaged, size);
             assert_refused("");
-            write_file(bytes, i);
+            write_bytes(path, bytes, i);
             assert_refused("");
         }
     }
 }
 
 struct change {
-    size_t place; /* of a 4-byte number */
+    size_t place; /* offset of a 4-byte number */
     uint32_t value;
     const char *why;
 };
 
-/* A file that says what its writer would not, with the right checksum. */
+/* Files with changes that no writer makes, and right checksums, are refused. */
 static void assert_changes_are_refused(enum scale_kind kind, const struct change *changes, size_t count) {
     struct error error = {0};
     unsigned char bytes[FILE_MAX];
     unsigned char damaged[FILE_MAX];
     assert_int_equal(write_model(LAYERS, kind, 1, &error), 0);
-    size_t size = read_file(bytes);
+    size_t size = read_bytes(path, bytes, FILE_MAX);
     for (size_t c = 0; c < count; c++) {
         uint32_t value = changes[c].value;
         memcpy(damaged, bytes, size);
         memcpy(damaged + changes[c].place, &value, 4);
         uint32_t checksum = (uint32_t)crc32(crc32(0, NULL, 0), damaged, (uInt)(size - 4));
-        memcpy(damaged + size - 4, &checksum, 4); /* on a little-endian machine */
-        write_file(damaged, size);
+        memcpy(damaged + size - 4, &checksum, 4); /* as on a little-endian machine */
+        write_bytes(path, damaged, size);
         assert_refused(changes[c].why);
     }
 }
 
-static void test_made_up_files_are_refused(void **state) {
-    (void)state;
+TEST(made_up_files_are_refused) {
     static const struct change changes[] = {
         {8, NET_MODEL_VERSION_STANDARD, "out of range"},
         {12, SCALE_STANDARD, "out of range"},
@@ -204,7 +175,7 @@ static void test_made_up_files_are_refused(void **state) {
         {28, 0, "out of range"},
         {32, 0xffffffffU, "out of range"},
         {36, 2, "out of range"},
-        {36, 0, "out of range"}, /* no image */
+        {36, 0, "out of range"}, /* not an image */
         {40, 1, "out of range"},
         {40, 4, "another length"},
         {44, 5000, "out of range"},
@@ -229,26 +200,6 @@ static void test_made_up_files_are_refused(void **state) {
     assert_changes_are_refused(SCALE_STANDARD, standard, sizeof standard / sizeof standard[0]);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL) {
-        return -1;
-    }
-    snprintf(path, sizeof path, "%s/model", folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_written_and_read),          cmocka_unit_test(test_standardized_features),
-        cmocka_unit_test(test_parameters_are_finite),     cmocka_unit_test(test_damage_is_refused),
-        cmocka_unit_test(test_made_up_files_are_refused),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(files_open, files_close_one);
 }

@@ -1,15 +1,9 @@
-/* Networks of apps/net: what descriptions become and which are refused; gradients of whole networks against differences
- * of the loss; that threads, batches and the memory for them make no difference. */
+/* Networks of apps/net: descriptions accepted and refused; gradients of whole networks against differences of the
+ * loss. Threads, batches and reused memory make no difference. */
+#include "tests/test.h"
 #include "tests/unit/net_trial.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 /* ---- Descriptions ---- */
 
@@ -21,8 +15,7 @@ static void assert_kinds(const char *text, const char *kinds) {
     }
 }
 
-static void test_layers(void **state) {
-    (void)state;
+TEST(layers) {
     assert_kinds("", "d");
     assert_kinds(" ", "d");
     assert_kinds(NULL, "d");
@@ -40,8 +33,7 @@ static void test_layers(void **state) {
     assert_int_equal(network.products, 2 * 42 * 25 * 32 + 3 * (9 * 32 * 128 + 128 * TRIAL_CLASSES));
 }
 
-static void test_bad_layers(void **state) {
-    (void)state;
+TEST(bad_layers) {
     static const char *const refused[][2] = {
         {"conf 3x3", "layer 1, 'conf 3x3': expected conv FxK, pool K, dense N, norm or dropout P"},
         {"dense 8, ", "layer 2, '': expected conv FxK"},
@@ -87,15 +79,14 @@ static void test_bad_layers(void **state) {
     }
     error = (struct error){0};
     assert_int_equal(network_parse(&network, many, &TRIAL_COLOURS, TRIAL_CLASSES, &error),
-                     AML_EINPUT); /* with the output */
+                     AML_EINPUT); /* together with the output layer */
     assert_non_null(strstr(error.text, "expected at most 128 layers"));
     memset(many, ' ', sizeof many - 1);
     error = (struct error){0};
     assert_int_equal(network_parse(&network, many, &TRIAL_IMAGES, TRIAL_CLASSES, &error), AML_EINPUT);
 }
 
-static void test_needs_images(void **state) {
-    (void)state;
+TEST(needs_images) {
     assert_true(network_needs_images("conv 8x3, dense 5"));
     assert_true(network_needs_images("norm,pool 2"));
     assert_false(network_needs_images("norm, dense 5, dropout 0.5"));
@@ -103,8 +94,7 @@ static void test_needs_images(void **state) {
     assert_false(network_needs_images(NULL));
 }
 
-static void test_start_values(void **state) {
-    (void)state;
+TEST(start_values) {
     struct network network = trial_parsed("dense 300, norm", &TRIAL_VECTORS);
     size_t count = network.parameters + 100;
     float *values = malloc(count * sizeof *values);
@@ -113,7 +103,7 @@ static void test_start_values(void **state) {
     assert_non_null(values);
     assert_non_null(parts);
     network_start(&network, 5, 0, count, values);
-    for (size_t first = 0; first < count; first += 64) { /* any part is the same */
+    for (size_t first = 0; first < count; first += 64) { /* any part has the same values */
         network_start(&network, 5, first, count - first < 64 ? count - first : 64, parts + first);
     }
     assert_memory_equal(values, parts, count * sizeof *values);
@@ -135,7 +125,7 @@ static void test_start_values(void **state) {
 
 /* ---- Arithmetic ---- */
 
-/* By the norm of the difference, as a few differences are of a relu or a maximum that changes. */
+/* Compares the norm of the difference, as steps across the kink of a relu or maximum make a few differences wrong. */
 static void assert_gradient(struct trial *trial, const char *text) {
     const float step = 0x1p-13F;
     float *gradient = calloc(trial->network.parameters, sizeof *gradient);
@@ -161,8 +151,7 @@ static void assert_gradient(struct trial *trial, const char *text) {
     free(gradient);
 }
 
-static void test_gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     for (size_t n = 0; n < TRIAL_NETWORKS; n++) {
         struct trial trial;
         trial_open(&trial, trial_networks[n].text, trial_networks[n].input, 3);
@@ -186,12 +175,10 @@ static bool skips_zeros(const struct trial *trial, unsigned thread, size_t sampl
     return trial->compute.bits != NULL && nn_sparse_pays(&dense, samples, trial->compute.thread[thread].nonzeros);
 }
 
-/* Inputs that are 0 are skipped, in the parts of a batch that have many of them; those that are all but 0 are not. Both
- * give the same. */
-static void test_zeros(void **state) {
-    (void)state;
+/* A thread whose part of a batch has many zero inputs skips them; it does not skip tiny inputs. The results agree. */
+TEST(zeros) {
     static const char *const networks[] = {"dense 20, dense 9", "dropout 0.2, dense 17, norm"};
-    static const size_t darks[] = {TRIAL_SAMPLES, 5, 0}; /* of the first thread's 5 samples, the second's 6 */
+    static const size_t darks[] = {TRIAL_SAMPLES, 5, 0}; /* the first thread has 5 samples, the second 6 */
     for (size_t t = 0; t < 2 * 3; t++) {
         const char *text = networks[t / 3];
         const size_t dark = darks[t % 3];
@@ -227,17 +214,16 @@ static void test_zeros(void **state) {
         trial_close(&tiny);
     }
     struct trial other;
-    trial_open(&other, "", &TRIAL_IMAGES, 1); /* 4 outputs: never */
+    trial_open(&other, "", &TRIAL_IMAGES, 1); /* 4 outputs are too few to skip zeros */
     assert_null(other.compute.bits);
     trial_close(&other);
-    trial_open(&other, "conv 20x3, dense 20", &TRIAL_IMAGES, 1); /* relu gives the dense layer's inputs */
+    trial_open(&other, "conv 20x3, dense 20", &TRIAL_IMAGES, 1); /* the dense layer's inputs come from a relu */
     assert_null(other.compute.bits);
     trial_close(&other);
 }
 
-/* Any number of threads gives the same, and the same memory is good for one batch after the other. */
-static void test_threads(void **state) {
-    (void)state;
+/* Any number of threads gives the same, and memory is reused from batch to batch. */
+TEST(threads) {
     for (size_t n = 0; n < TRIAL_NETWORKS; n++) {
         struct trial one;
         struct trial several;
@@ -252,7 +238,7 @@ static void test_threads(void **state) {
         trial_gradient(&one, 1, expected);
         for (int time = 0; time < 2; time++) {
             assert_true(fabs(trial_loss(&several).loss - loss) < 1e-4 * loss);
-            trial_gradient(&several, 0.5F, gradient); /* adds */
+            trial_gradient(&several, 0.5F, gradient); /* adds to the gradient */
         }
         for (size_t i = 0; i < count; i++) {
             assert_true(fabsf(gradient[i] - expected[i]) < 1e-4F + 1e-3F * fabsf(expected[i]));
@@ -264,9 +250,8 @@ static void test_threads(void **state) {
     }
 }
 
-/* Nothing is dropped in tests: a sample's probabilities do not depend on the others of its batch. */
-static void test_forward_alone(void **state) {
-    (void)state;
+/* Evaluation drops nothing: a sample's probabilities do not depend on the rest of its batch. */
+TEST(forward_alone) {
     struct trial trial;
     trial_open(&trial, "conv 4x3, pool 2, dropout 0.5, dense 9", &TRIAL_IMAGES, 2);
     trial.batch.keys = NULL;
@@ -287,11 +272,6 @@ static void test_forward_alone(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers),        cmocka_unit_test(test_bad_layers), cmocka_unit_test(test_start_values),
-        cmocka_unit_test(test_needs_images),  cmocka_unit_test(test_gradients),  cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_forward_alone), cmocka_unit_test(test_zeros),
-    };
     nn_blas_begin();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

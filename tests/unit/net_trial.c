@@ -1,13 +1,8 @@
 /* See net_trial.h. */
 #include "tests/unit/net_trial.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 const struct network_shape TRIAL_IMAGES = {.height = 6, .width = 7, .channels = 1, .image = true};
 const struct network_shape TRIAL_COLOURS = {.height = 6, .width = 5, .channels = 3, .image = true};
@@ -50,7 +45,7 @@ void trial_open(struct trial *trial, const char *text, const struct network_shap
     }
     network_start(&trial->network, 1, 0, trial->network.parameters, trial->parameters);
     for (size_t i = 0; i < trial->network.parameters; i++) {
-        trial->parameters[i] += (float)(hash_mix(i) >> 40) * 0x1p-26F; /* so that no relu is at 0 */
+        trial->parameters[i] += (float)(hash_mix(i) >> 40) * 0x1p-26F; /* keeps relus away from 0 */
     }
     trial->batch = (struct compute_batch){.samples = trial->samples,
                                           .stride = stride,

@@ -8,7 +8,7 @@ enum { TRIAL_SAMPLES = 11, TRIAL_CLASSES = 4, TRIAL_NETWORKS = 8 };
 
 extern const struct network_shape TRIAL_IMAGES, TRIAL_COLOURS, TRIAL_VECTORS;
 
-/* Descriptions that have each layer, in most orders that are possible. */
+/* Descriptions with each kind of layer, in most possible orders. */
 struct trial_network {
     const char *text;
     const struct network_shape *input;
@@ -24,15 +24,15 @@ struct trial {
     uint64_t keys[TRIAL_SAMPLES];
 };
 
-/* Fails the test where the description is refused. */
+/* Parses a description; fails the test if it is refused. */
 struct network trial_parsed(const char *text, const struct network_shape *input);
 
 void trial_open(struct trial *trial, const char *text, const struct network_shape *input, unsigned threads);
 void trial_close(struct trial *trial);
 
-/* Computes the batch's losses, in what would be the threads one after the other. */
+/* Computes the batch's losses, one thread's part after the other. */
 struct nn_loss trial_loss(struct trial *trial);
-/* Adds to gradient[parameters], after trial_loss. */
+/* Adds to gradient[parameters]; to be called after trial_loss. */
 void trial_gradient(struct trial *trial, float scale, float *gradient);
 
 #endif

@@ -1,6 +1,7 @@
-/* Tests of agileml/net/zmq.h: two nets in this process stand for two machines. An echo actor runs in a thread and sends
- * back what it gets; a probe runs in the test's thread and records. A wait that never ends is ended by alarm(). */
+/* Tests of agileml/net/zmq.h: two nets in this process stand for two machines. An echo actor runs in a thread and
+ * returns each message; a probe runs in the test's thread and records messages. alarm() ends a wait without end. */
 #include "agileml/net/zmq.h"
+#include "tests/test.h"
 
 #include "agileml/net/ends.h"
 #include "agileml/net/mailbox.h"
@@ -11,18 +12,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
-
-#include <cmocka.h>
 
 enum { WATCHDOG_S = 120, RECORDED_MAX = 64 };
 
@@ -51,7 +45,7 @@ static struct net *net_new(const struct net_key *key) {
     return net_new_with(&(struct net_options){.key = key});
 }
 
-/* As in the controller's process: lets in by tokens. */
+/* A net that admits processes by tokens, as the controller's does. */
 static struct net *net_new_listening(const struct net_key *key) {
     return net_new_with(&(struct net_options){.key = key, .controller = true});
 }
@@ -65,8 +59,8 @@ struct echo {
     int stop_fd;
     int warnings;
     int received;
-    int received_elsewhere;       /* not in its thread; to be read after echo_stop */
-    char warning[ERROR_TEXT_MAX]; /* the first; to be read after echo_stop */
+    int received_elsewhere;       /* received in other threads; to be read after echo_stop */
+    char warning[ERROR_TEXT_MAX]; /* the first warning; to be read after echo_stop */
     char endpoint[WIRE_ENDPOINT_MAX];
 };
 
@@ -120,7 +114,7 @@ static void echo_start(struct echo *echo, struct net *net, const char *bind) {
     echo_start_with(echo, net, (struct net_io_options){.bind = bind});
 }
 
-/* Closes its net too. */
+/* Closes the echo's net too. */
 static void echo_stop(struct echo *echo) {
     eventfd_write(echo->stop_fd, 1);
     pthread_join(echo->thread, NULL);
@@ -134,18 +128,18 @@ static void echo_stop(struct echo *echo) {
 struct probe {
     struct net_io *io;
     struct io *door;
-    int wanted; /* stops when as many have been received */
+    int wanted; /* stops after so many messages */
     int received;
     actor_id from[RECORDED_MAX];
     struct message messages[RECORDED_MAX];
     int timers;
-    uint64_t timer_us; /* when it was called last */
+    uint64_t timer_us; /* time of the last call */
     int timers_wanted;
-    uint64_t repeat_us; /* the timer sends a HEARTBEAT to ECHO again and again */
+    uint64_t repeat_us; /* interval at which the timer sends a HEARTBEAT to ECHO; 0: none */
     int refused;
     char why[ERROR_TEXT_MAX], endpoint[WIRE_ENDPOINT_MAX];
     int warnings, warnings_wanted;
-    char warning[ERROR_TEXT_MAX]; /* the last */
+    char warning[ERROR_TEXT_MAX]; /* the last warning */
 };
 
 static void probe_receive(void *self, actor_id from, struct message *message) {
@@ -153,7 +147,7 @@ static void probe_receive(void *self, actor_id from, struct message *message) {
     assert_true(probe->received < RECORDED_MAX);
     struct message *kept = &probe->messages[probe->received];
     *kept = *message;
-    message->frame_count = 0; /* takes the frames instead of holding them */
+    message->frame_count = 0; /* keeps the frames */
     probe->from[probe->received++] = from;
     if (probe->received == probe->wanted) {
         net_io_stop(probe->io);
@@ -236,7 +230,7 @@ static uint64_t probe_dropped(const struct probe *probe) {
     return dropped;
 }
 
-/* Goes to the echo and back. */
+/* A message to the echo comes back. */
 static void assert_echoes(struct probe *probe) {
     heartbeat(probe, ECHO, 42);
     probe_run(probe, 1);
@@ -247,7 +241,7 @@ static void assert_echoes(struct probe *probe) {
     probe_forget(probe);
 }
 
-/* ---- Set-up: nothing may be left of a test ---- */
+/* ---- Set-up: a test must leave nothing behind ---- */
 
 static int entries(const char *path) {
     DIR *directory = opendir(path);
@@ -274,7 +268,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     struct left *left = *state;
-    /* a thread that has been joined may still be listed for a moment */
+    /* a joined thread may still be listed for a moment */
     for (int i = 0; i < 1000 && entries("/proc/self/task") > left->threads; i++) {
         usleep(1000);
     }
@@ -296,7 +290,7 @@ static struct buffer *pattern(size_t size, uint64_t seed) {
     return buffer;
 }
 
-/* A FLUSH with all the frames a message may have, of sizes around every threshold on their way. */
+/* A FLUSH with the largest number of frames, of sizes around every threshold on their way. */
 static struct message flush_of_all_sizes(void) {
     static const size_t sizes[2 * WIRE_TABLES_MAX] = {
         0,    1,    2,    7,    8,    9,     33,    34,    255,   256,   257,    511,    512,    513,     520,     1000,
@@ -354,19 +348,16 @@ static void assert_frames_survive(const struct net_key *key) {
     echo_stop(&echo);
 }
 
-static void frames_survive_a_round_trip(void **state) {
-    (void)state;
+TEST_WITH(frames_survive_a_round_trip, set_up, tear_down) {
     assert_frames_survive(NULL);
 }
 
-static void frames_survive_a_round_trip_with_a_key(void **state) {
-    (void)state;
+TEST_WITH(frames_survive_a_round_trip_with_a_key, set_up, tear_down) {
     struct net_key key = key_new();
     assert_frames_survive(&key);
 }
 
-static void many_peers_share_one_listener(void **state) {
-    (void)state;
+TEST_WITH(many_peers_share_one_listener, set_up, tear_down) {
     enum { PEERS = 40 };
     struct echo echo;
     struct net_key key = key_new();
@@ -392,15 +383,14 @@ static void many_peers_share_one_listener(void **state) {
     echo_stop(&echo);
 }
 
-/* A listener reaches peers through their own connections, and prefers one that it made itself. */
-static void one_actor_restore_points_many(void **state) {
-    (void)state;
+/* A listener reaches peers through their connections, and prefers connections that it made itself. */
+TEST_WITH(one_actor_restore_points_many, set_up, tear_down) {
     enum { PEERS = 12 };
     struct echo echoes[PEERS];
     struct probe probe;
     struct net *net = net_new(NULL);
     probe_open_with(&probe, net, PROBE, "tcp://127.0.0.1:0", 0);
-    /* All echoes are called ECHO: here they are told apart by what the probe calls them. */
+    /* All echoes are called ECHO; the probe gives each a name of its own. */
     for (unsigned i = 0; i < PEERS; i++) {
         unsigned name = (i * 7) % PEERS;
         echo_start(&echoes[i], net_new_listening(NULL), "tcp://127.0.0.1:0");
@@ -408,7 +398,7 @@ static void one_actor_restore_points_many(void **state) {
     }
     for (unsigned i = 0; i < PEERS; i++) {
         heartbeat(&probe, ECHO + i, i);
-        heartbeat(&probe, ECHO + PEERS + i, i); /* there is none */
+        heartbeat(&probe, ECHO + PEERS + i, i); /* no such peer */
     }
     probe_run(&probe, PEERS);
     for (int i = 0; i < PEERS; i++) {
@@ -424,15 +414,14 @@ static void one_actor_restore_points_many(void **state) {
 
 /* ---- Inside a process ---- */
 
-static void local_actors_share_frames(void **state) {
-    (void)state;
+TEST_WITH(local_actors_share_frames, set_up, tear_down) {
     struct probe one, other;
     struct net *net = net_new(NULL);
     probe_open(&one, net, PROBE);
     probe_open(&other, net, PROBE + 1);
     struct message message = flush_of_all_sizes();
     struct message sent = message;
-    one.door->connect(one.door, PROBE + 1, "tcp://127.0.0.1:1"); /* isn't needed, does no harm */
+    one.door->connect(one.door, PROBE + 1, "tcp://127.0.0.1:1"); /* not needed, but harmless */
     one.door->send(one.door, PROBE + 1, &message);
     assert_int_equal(message.frame_count, 0);
     probe_run(&other, 1);
@@ -456,8 +445,8 @@ static void local_actors_share_frames(void **state) {
     net_close(net);
 }
 
-/* Sends bursts of messages to ECHO, with pauses, so that it sleeps before each. Every other one begins with a message
- * that ECHO is not lent for. All come back in order. */
+/* Sends bursts of messages to ECHO, with pauses so that ECHO sleeps before each burst. Every second burst begins
+ * with a message for which ECHO is not lent. All messages return in order. */
 struct pinger {
     struct net_io *io;
     uint64_t sent, answered;
@@ -488,8 +477,7 @@ static void pinger_receive(void *self, actor_id from, struct message *message) {
     }
 }
 
-static void a_lent_actor_is_not_woken(void **state) {
-    (void)state;
+TEST_WITH(a_lent_actor_is_not_woken, set_up, tear_down) {
     struct echo echo;
     struct pinger pinger = {0};
     struct error error = {0};
@@ -504,23 +492,23 @@ static void a_lent_actor_is_not_woken(void **state) {
     echo_stop(&echo);
     assert_int_equal(echo.received, BURSTS * BURST);
     assert_true(echo.received_elsewhere > 0);
-    assert_true(echo.received_elsewhere <= BURSTS / 2 * BURST); /* what comes behind others waits for its thread */
+    /* messages queued behind others wait for ECHO's thread */
+    assert_true(echo.received_elsewhere <= BURSTS / 2 * BURST);
 }
 
-/* Another thread borrows a loop that sleeps: what it sends to an actor that is lent is answered there and then;
- * what it leaves, messages of others, timers and the stop, is the owner's work. */
+/* Another thread borrows a sleeping loop. Its messages to a lent actor are answered at once, in that thread. Other
+ * messages, timers and the stop are left to the loop's thread. */
 struct borrowing {
     struct net_io *io;
     pthread_t loop;
-    const char *endpoint; /* of the echo, where that is on another machine */
+    const char *endpoint; /* endpoint of an echo on another machine */
     atomic_uint received, received_elsewhere, timers;
-    unsigned sent, timers_set; /* the other thread's */
+    unsigned sent, timers_set; /* owned by the other thread */
 };
 enum { BORROWINGS = 200, BORROWING_TIMER_US = 300 };
 
 static void borrowing_receive(void *self, actor_id from, struct message *message) {
     struct borrowing *borrowing = self;
-    (void)message;
     assert_int_equal(from, ECHO);
     atomic_fetch_add(
         pthread_equal(pthread_self(), borrowing->loop) ? &borrowing->received : &borrowing->received_elsewhere, 1);
@@ -536,11 +524,11 @@ static void borrowing_ready(void *context) {
     struct io *io = net_io_of(borrowing->io);
     struct message message = {.type = borrowing->sent % 5 == 4 ? MESSAGE_REPORT : MESSAGE_FLUSH};
     if (++borrowing->sent == BORROWINGS) {
-        net_io_stop(borrowing->io); /* and nothing else */
+        net_io_stop(borrowing->io); /* only stops */
         return;
     }
     io->send(io, ECHO, &message);
-    if (borrowing->sent % 10 == 3) { /* answered in place: nothing else wakes the loop */
+    if (borrowing->sent % 10 == 3) { /* the answer comes at once, so only the timer wakes the loop */
         borrowing->timers_set++;
         io->set_timer(io, io->now_us(io) + BORROWING_TIMER_US);
     }
@@ -548,7 +536,7 @@ static void borrowing_ready(void *context) {
 
 static bool borrowing_enough(const void *context) {
     const struct borrowing *borrowing = context;
-    return borrowing->sent % 7 == 0; /* the loop's thread is to deliver it */
+    return borrowing->sent % 7 == 0; /* the loop's thread must deliver the answer */
 }
 
 static void *borrowing_run(void *self) {
@@ -562,8 +550,7 @@ static bool borrowing_settled(struct borrowing *borrowing) {
            atomic_load(&borrowing->timers) == borrowing->timers_set;
 }
 
-static void another_thread_borrows_a_loop(void **state) {
-    (void)state;
+TEST_WITH(another_thread_borrows_a_loop, set_up, tear_down) {
     struct echo echo;
     struct borrowing borrowing = {0};
     struct error error = {0};
@@ -572,7 +559,7 @@ static void another_thread_borrows_a_loop(void **state) {
     struct net_io_options options = {
         .self = PROBE, .actor = {.receive = borrowing_receive, .timer = borrowing_timer, .self = &borrowing}};
     assert_int_equal(net_io_open(&borrowing.io, net, &options, &error), 0);
-    assert_false(net_io_borrow(borrowing.io, borrowing_ready, borrowing_enough, &borrowing)); /* it doesn't run */
+    assert_false(net_io_borrow(borrowing.io, borrowing_ready, borrowing_enough, &borrowing)); /* not running yet */
     assert_int_equal(pthread_create(&borrowing.loop, NULL, borrowing_run, &borrowing), 0);
     while (borrowing.sent < BORROWINGS) {
         unsigned sent = borrowing.sent;
@@ -581,10 +568,10 @@ static void another_thread_borrows_a_loop(void **state) {
         while (borrowing.sent < BORROWINGS && !borrowing_settled(&borrowing)) {
             usleep(100);
         }
-        usleep(sent % 3 == 0 ? 500 : 0); /* it sleeps again, or not yet */
+        usleep(sent % 3 == 0 ? 500 : 0); /* in some rounds the loop sleeps again before the next call */
     }
     pthread_join(borrowing.loop, NULL);
-    assert_false(net_io_borrow(borrowing.io, borrowing_ready, borrowing_enough, &borrowing)); /* it has stopped */
+    assert_false(net_io_borrow(borrowing.io, borrowing_ready, borrowing_enough, &borrowing)); /* stopped */
     assert_int_equal(borrowing.sent, BORROWINGS);
     assert_true(atomic_load(&borrowing.received_elsewhere) > 0);
     assert_true(atomic_load(&borrowing.received) > 0);
@@ -592,7 +579,7 @@ static void another_thread_borrows_a_loop(void **state) {
     echo_stop(&echo);
 }
 
-/* A borrower gives up a connection of which the loop's thread, already woken, holds an event. */
+/* A borrower closes a connection while the loop's thread, already woken, holds an event of that connection. */
 static void borrowing_connect(void *context) {
     struct borrowing *borrowing = context;
     struct io *io = net_io_of(borrowing->io);
@@ -606,7 +593,7 @@ static void borrowing_give_up(void *context) {
     struct io *io = net_io_of(borrowing->io);
     struct message message = {.type = MESSAGE_FLUSH};
     io->send(io, ECHO, &message);
-    usleep(20 * 1000); /* the answer has come, most likely; the loop's thread waits for us */
+    usleep(20 * 1000); /* the answer has probably arrived; the loop's thread waits for this one */
     io->connect(io, ECHO, NULL);
 }
 
@@ -616,7 +603,6 @@ static void borrowing_stop(void *context) {
 }
 
 static bool borrowing_never(const void *context) {
-    (void)context;
     return false;
 }
 
@@ -626,8 +612,7 @@ static void borrow(struct borrowing *borrowing, void (*ready)(void *context)) {
     }
 }
 
-static void a_connection_is_given_up_by_another_thread(void **state) {
-    (void)state;
+TEST_WITH(a_connection_is_given_up_by_another_thread, set_up, tear_down) {
     enum { ROUNDS = 10 };
     struct echo echo;
     struct borrowing borrowing = {0};
@@ -652,8 +637,7 @@ static void a_connection_is_given_up_by_another_thread(void **state) {
     echo_stop(&echo);
 }
 
-static void a_full_mailbox_drops(void **state) {
-    (void)state;
+TEST_WITH(a_full_mailbox_drops, set_up, tear_down) {
     struct probe one, other;
     struct net *net = net_new(NULL);
     probe_open(&one, net, PROBE);
@@ -666,13 +650,12 @@ static void a_full_mailbox_drops(void **state) {
     assert_int_equal(probe_dropped(&one), 3);
     probe_run(&other, 2);
     assert_int_equal(other.messages[1].report.number, 1);
-    probe_close(&other); /* with messages in it */
+    probe_close(&other); /* with messages in its mailbox */
     probe_close(&one);
     net_close(net);
 }
 
-static void local_threads_exchange_messages(void **state) {
-    (void)state;
+TEST_WITH(local_threads_exchange_messages, set_up, tear_down) {
     struct echo echo;
     struct probe probe;
     struct net *net = net_new(NULL);
@@ -710,7 +693,7 @@ static void assert_mismatch(const struct net_key *listener, const struct net_key
     assert_string_equal(probe.endpoint, echo.endpoint);
     assert_non_null(strstr(probe.why, why));
     assert_true(connecter != NULL || strstr(probe.why, "the same --key") == NULL);
-    probe.timers_wanted = probe.timers + 1; /* tries again meanwhile, and doesn't report again */
+    probe.timers_wanted = probe.timers + 1; /* several more tries make no second report */
     probe.door->set_timer(probe.door, probe.door->now_us(probe.door) + 1200000);
     probe_run(&probe, 1);
     assert_int_equal(probe.refused, 1);
@@ -720,34 +703,31 @@ static void assert_mismatch(const struct net_key *listener, const struct net_key
     echo_stop(&echo);
     assert_int_equal(echo.received, 0);
     if (warning == NULL) {
-        return; /* who notices first hangs up, and the other may see no more than that */
+        return; /* the side that notices first closes the connection, so the echo may see only that */
     }
     assert_true(echo.warnings >= 1);
     assert_non_null(strstr(echo.warning, warning));
 }
 
-static void another_key_is_refused(void **state) {
-    (void)state;
+TEST_WITH(another_key_is_refused, set_up, tear_down) {
     struct net_key one = key_new(), other = key_new();
     assert_mismatch(&one, &other, "same --key", "unknown key");
 }
 
-/* Which of two messages comes depends on who hangs up first; neither supposes a key here. */
-static void no_key_is_refused(void **state) {
-    (void)state;
+/* Either of two messages may come, as either side may close the connection first; neither assumes that this side has
+ * a key. */
+TEST_WITH(no_key_is_refused, set_up, tear_down) {
     struct net_key key = key_new();
     assert_mismatch(&key, NULL, "--key", NULL);
     assert_mismatch(&key, NULL, "the peer refused the handshake", NULL);
 }
 
-static void a_key_is_refused_by_who_has_none(void **state) {
-    (void)state;
+TEST_WITH(a_key_is_refused_by_who_has_none, set_up, tear_down) {
     struct net_key key = key_new();
     assert_mismatch(NULL, &key, "--key", NULL);
 }
 
-static void a_refused_peer_connects_once_the_other_has_the_key(void **state) {
-    (void)state;
+TEST_WITH(a_refused_peer_connects_once_the_other_has_the_key, set_up, tear_down) {
     struct echo echo;
     struct probe probe;
     struct net_key key = key_new();
@@ -770,7 +750,7 @@ static void a_refused_peer_connects_once_the_other_has_the_key(void **state) {
     echo_stop(&echo);
 }
 
-/* What stands in for a peer that dies during handshakes, again and again. */
+/* Plays a peer that dies during handshakes, repeatedly. */
 struct hanger_up {
     int listener;
     _Atomic int connections;
@@ -796,7 +776,7 @@ static int raw_listen(const char *endpoint) {
     return fd;
 }
 
-/* A program that is no peer, such as one that hangs up at what it does not understand. */
+/* A program that is not a peer closes each connection, as at a message that it does not understand. */
 static void assert_hung_up(const struct net_key *key, const char *why) {
     struct probe probe;
     struct net *net = net_new(key);
@@ -820,16 +800,14 @@ static void assert_hung_up(const struct net_key *key, const char *why) {
     net_close(net);
 }
 
-static void who_hangs_up_is_asked_for_no_key_that_nobody_gave(void **state) {
-    (void)state;
+TEST_WITH(who_hangs_up_is_asked_for_no_key_that_nobody_gave, set_up, tear_down) {
     struct net_key key = key_new();
     assert_hung_up(&key, "the peer refused the handshake: is it the same --key?");
     assert_hung_up(NULL, "the peer refused the handshake, or hung up: is the address right, and does the peer expect a "
                          "--key?");
 }
 
-static void a_peer_that_was_reached_and_then_hangs_up_has_the_key(void **state) {
-    (void)state;
+TEST_WITH(a_peer_that_was_reached_and_then_hangs_up_has_the_key, set_up, tear_down) {
     enum { HANG_UPS = 8, STEP_US = 20000 };
     struct echo echo;
     struct probe probe;
@@ -865,9 +843,8 @@ static void a_peer_that_was_reached_and_then_hangs_up_has_the_key(void **state) 
     echo_stop(&echo);
 }
 
-/* A process that is stopped, or has no processor for a while: the kernel accepts connections in its place. */
-static void a_peer_that_does_not_answer_has_not_refused(void **state) {
-    (void)state;
+/* A process is stopped or gets no processor for a while: the kernel accepts connections in its place. */
+TEST_WITH(a_peer_that_does_not_answer_has_not_refused, set_up, tear_down) {
     enum { LONGER_THAN_THREE_HANDSHAKES_US = 7000000 };
     struct probe probe;
     struct net *net = net_new(NULL);
@@ -910,8 +887,7 @@ static void refuse_connect(struct probe *probe, const char *endpoint, const char
     }
 }
 
-static void without_a_key_only_loopback_is_allowed(void **state) {
-    (void)state;
+TEST_WITH(without_a_key_only_loopback_is_allowed, set_up, tear_down) {
     struct probe probe;
     struct net *net = net_new(NULL);
     const char *outside[] = {"tcp://192.0.2.1:7000", "tcp://[2001:db8::1]:7000", "tcp://0.0.0.0:7000",
@@ -941,8 +917,7 @@ static void without_a_key_only_loopback_is_allowed(void **state) {
     }
 }
 
-static void malformed_endpoints_are_refused(void **state) {
-    (void)state;
+TEST_WITH(malformed_endpoints_are_refused, set_up, tear_down) {
     struct probe probe;
     struct net *net = net_new(NULL);
     char endless[1000];
@@ -975,8 +950,7 @@ static void malformed_endpoints_are_refused(void **state) {
     net_close(net);
 }
 
-static void a_port_in_use_is_told(void **state) {
-    (void)state;
+TEST_WITH(a_port_in_use_is_told, set_up, tear_down) {
     struct probe probe;
     struct net *net = net_new(NULL);
     char expected[ERROR_TEXT_MAX];
@@ -987,8 +961,7 @@ static void a_port_in_use_is_told(void **state) {
     net_close(net);
 }
 
-static void the_same_actor_twice_is_refused(void **state) {
-    (void)state;
+TEST_WITH(the_same_actor_twice_is_refused, set_up, tear_down) {
     struct probe probe;
     struct net *net = net_new(NULL);
     struct net_io *io;
@@ -999,8 +972,7 @@ static void the_same_actor_twice_is_refused(void **state) {
     net_close(net);
 }
 
-static void names_and_ipv6_work(void **state) {
-    (void)state;
+TEST_WITH(names_and_ipv6_work, set_up, tear_down) {
     const char *binds[] = {"tcp://localhost:0", "tcp://[::1]:0"};
     for (size_t i = 0; i < 2; i++) {
         int probe_socket = socket(AF_INET6, SOCK_STREAM, 0);
@@ -1044,7 +1016,7 @@ static void send_garbage(const char *endpoint, const void *garbage, size_t size)
     assert_int_equal(send(fd, garbage, size, MSG_NOSIGNAL), size);
     shutdown(fd, SHUT_WR);
     char answer[512];
-    while (recv(fd, answer, sizeof answer, 0) > 0) { /* until it hangs up on us */
+    while (recv(fd, answer, sizeof answer, 0) > 0) { /* until the peer closes the connection */
     }
     close(fd);
 }
@@ -1059,7 +1031,7 @@ static void assert_survives_garbage(const struct net_key *key) {
     assert_echoes(&probe);
     struct buffer *noise = pattern(100000, 1);
     const char *request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-    /* A ZMTP 3.0 greeting without security, a READY, then a frame that says it has 2^63 bytes. */
+    /* A ZMTP 3.0 greeting without security, a READY, then a frame with a stated size of 2^63 bytes. */
     unsigned char zmtp[64 + 27 + 9] = {0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F, 3, 0, 'N', 'U', 'L', 'L'};
     memcpy(zmtp + 64, "\4\31\5READY\13Socket-Type\0\0\0\6DEALER", 27);
     zmtp[64 + 27] = 2;
@@ -1076,18 +1048,16 @@ static void assert_survives_garbage(const struct net_key *key) {
     echo_stop(&echo);
 }
 
-static void garbage_over_tcp_is_survived(void **state) {
-    (void)state;
+TEST_WITH(garbage_over_tcp_is_survived, set_up, tear_down) {
     assert_survives_garbage(NULL);
 }
 
-static void garbage_over_tcp_is_survived_with_a_key(void **state) {
-    (void)state;
+TEST_WITH(garbage_over_tcp_is_survived_with_a_key, set_up, tear_down) {
     struct net_key key = key_new();
     assert_survives_garbage(&key);
 }
 
-/* The bytes of this process that are in memory. */
+/* The resident memory of this process in bytes. */
 static size_t resident_bytes(void) {
     FILE *file = fopen("/proc/self/statm", "r");
     unsigned long pages = 0;
@@ -1096,7 +1066,7 @@ static size_t resident_bytes(void) {
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The greeting of one who has a key (RFC 23), then the beginning of a frame of `size` bytes. */
+/* Sends the greeting of a peer with a key (RFC 23), then the beginning of a frame of `size` bytes. */
 static void knock(int fd, uint64_t size) {
     unsigned char bytes[64 + 9] = {[0] = 0xFF, [9] = 0x7F, [10] = 3, [12] = 'C', 'U', 'R', 'V', 'E', [64] = 6};
     for (unsigned b = 0; b < 8; b++) {
@@ -1105,11 +1075,11 @@ static void knock(int fd, uint64_t size) {
     assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
 }
 
-/* Whether the other side has hung up. */
+/* Whether the other side has closed the connection. */
 static bool is_cut(int fd) {
     char answer[512];
     ssize_t size;
-    while ((size = recv(fd, answer, sizeof answer, MSG_DONTWAIT)) > 0) { /* its greeting */
+    while ((size = recv(fd, answer, sizeof answer, MSG_DONTWAIT)) > 0) { /* the other side's greeting */
     }
     return size == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
@@ -1122,7 +1092,7 @@ static void wait_cut(const int *fds, unsigned count) {
     }
 }
 
-/* A peer with the key that was connected before goes on as if nothing were, and one that comes gets in. */
+/* A peer with the key that was connected before is still served, and a new peer is admitted. */
 static void assert_goes_on(struct probe *before, const struct net_key *key, const char *endpoint) {
     struct probe newcomer;
     struct net *net = net_new(key);
@@ -1134,10 +1104,9 @@ static void assert_goes_on(struct probe *before, const struct net_key *key, cons
     net_close(net);
 }
 
-/* Strangers each send the beginning of a frame, as large as a frame may be, and then its bytes: they may take no more
- * memory than handshakes need. */
-static void a_handshake_takes_little_memory(void **state) {
-    (void)state;
+/* Strangers each send the beginning of a frame of the largest size, and then its bytes. They may take no more memory
+ * than handshakes need. */
+TEST_WITH(a_handshake_takes_little_memory, set_up, tear_down) {
     enum { KNOCKS = 600, FRAME = 128 << 10, GROWTH_MAX = 64 << 20 };
     struct echo echo;
     struct probe probe;
@@ -1176,8 +1145,8 @@ static void a_handshake_takes_little_memory(void **state) {
     echo_stop(&echo);
 }
 
-/* Connections that say nothing are cut, the oldest first when there are many, and take nobody's place. */
-static void half_open_connections_are_cut(void **state) {
+/* Silent connections are cut, the oldest first when there are many, and take no other connection's place. */
+TEST_WITH(half_open_connections_are_cut, set_up, tear_down) {
     enum { KNOCKS = 900 };
     const struct left *left = *state;
     struct net_key key = key_new();
@@ -1226,8 +1195,7 @@ static void *raw_dealer(void *context, const char *endpoint, const void *name, s
     return socket;
 }
 
-static void malformed_messages_are_dropped(void **state) {
-    (void)state;
+TEST_WITH(malformed_messages_are_dropped, set_up, tear_down) {
     struct echo echo;
     unsigned char head[WIRE_HEAD_MAX], back[WIRE_HEAD_MAX];
     struct message flush = {.type = MESSAGE_FLUSH};
@@ -1256,7 +1224,7 @@ static void malformed_messages_are_dropped(void **state) {
     buffer_drop(noise);
     size = message_encode_head(&beat, head);
     send_parts(named, 1, head, size);
-    assert_int_equal(zmq_recv(named, back, sizeof back, 0), size); /* the first to be answered */
+    assert_int_equal(zmq_recv(named, back, sizeof back, 0), size); /* the first message to be answered */
     assert_memory_equal(back, head, size);
     int none = 0;
     zmq_setsockopt(anonymous, ZMQ_LINGER, &none, sizeof none);
@@ -1270,10 +1238,9 @@ static void malformed_messages_are_dropped(void **state) {
     assert_non_null(strstr(echo.warning, "dropped a message from 127.0.0.1"));
 }
 
-/* ---- Coming and going ---- */
+/* ---- Peers that come and go ---- */
 
-static void a_peer_that_comes_back_is_reached_again(void **state) {
-    (void)state;
+TEST_WITH(a_peer_that_comes_back_is_reached_again, set_up, tear_down) {
     struct echo echo;
     struct probe probe;
     struct net *net = net_new(NULL);
@@ -1285,7 +1252,7 @@ static void a_peer_that_comes_back_is_reached_again(void **state) {
     assert_echoes(&probe);
     for (int round = 0; round < 2; round++) {
         echo_stop(&echo);
-        /* Long enough to notice; then what is sent is dropped, not queued for a peer that may never return. */
+        /* Until the end is noticed; from then on messages are dropped, not queued for a peer that may never return. */
         probe.repeat_us = 1000;
         probe.door->set_timer(probe.door, 1);
         uint64_t dropped = probe_dropped(&probe);
@@ -1306,8 +1273,7 @@ static void a_peer_that_comes_back_is_reached_again(void **state) {
     echo_stop(&echo);
 }
 
-static void a_peer_may_start_later(void **state) {
-    (void)state;
+TEST_WITH(a_peer_may_start_later, set_up, tear_down) {
     struct echo echo;
     struct probe probe;
     struct net *net = net_new(NULL);
@@ -1317,7 +1283,7 @@ static void a_peer_may_start_later(void **state) {
     echo_stop(&echo);
     probe_open(&probe, net, PROBE);
     probe.door->connect(probe.door, ECHO, endpoint);
-    heartbeat(&probe, ECHO, 11); /* once */
+    heartbeat(&probe, ECHO, 11); /* sent once */
     echo_start(&echo, net_new_listening(NULL), endpoint);
     probe_run(&probe, 1);
     assert_int_equal(probe.messages[0].heartbeat.clock, 11);
@@ -1326,14 +1292,13 @@ static void a_peer_may_start_later(void **state) {
     echo_stop(&echo);
 }
 
-static void a_peer_that_connects_anew_takes_its_name_along(void **state) {
-    (void)state;
+TEST_WITH(a_peer_that_connects_anew_takes_its_name_along, set_up, tear_down) {
     struct echo echo;
     struct probe probe;
     echo_start(&echo, net_new_listening(NULL), "tcp://127.0.0.1:0");
     struct net *nets[3];
     struct probe before[3];
-    for (int i = 0; i < 3; i++) { /* the older ones are still connected */
+    for (int i = 0; i < 3; i++) { /* the older connections are still open */
         nets[i] = net_new(NULL);
         probe_open(&before[i], nets[i], PROBE);
         before[i].door->connect(before[i].door, ECHO, echo.endpoint);
@@ -1352,8 +1317,7 @@ static void a_peer_that_connects_anew_takes_its_name_along(void **state) {
     echo_stop(&echo);
 }
 
-static void peers_are_replaced_and_forgotten(void **state) {
-    (void)state;
+TEST_WITH(peers_are_replaced_and_forgotten, set_up, tear_down) {
     struct echo first, second;
     struct probe probe;
     struct net *net = net_new(NULL);
@@ -1386,9 +1350,8 @@ struct turncoat {
 static void turncoat_receive(void *self, actor_id from, struct message *message) {
     struct turncoat *turncoat = self;
     struct probe *probe = turncoat->probe;
-    (void)message;
     probe->received++;
-    probe->door->connect(probe->door, from, turncoat->endpoint); /* closes the socket that we are called from */
+    probe->door->connect(probe->door, from, turncoat->endpoint); /* closes the socket whose message is being handled */
     heartbeat(probe, from, 2);
     if (probe->received == 2) {
         probe->received = 0;
@@ -1396,8 +1359,7 @@ static void turncoat_receive(void *self, actor_id from, struct message *message)
     }
 }
 
-static void a_peer_may_be_replaced_while_it_is_heard(void **state) {
-    (void)state;
+TEST_WITH(a_peer_may_be_replaced_while_it_is_heard, set_up, tear_down) {
     struct echo first, second;
     struct probe probe = {0};
     struct net *net = net_new(NULL);
@@ -1416,8 +1378,7 @@ static void a_peer_may_be_replaced_while_it_is_heard(void **state) {
     echo_stop(&second);
 }
 
-static void a_full_queue_drops_and_never_blocks(void **state) {
-    (void)state;
+TEST_WITH(a_full_queue_drops_and_never_blocks, set_up, tear_down) {
     struct probe deaf, probe;
     struct net *far = net_new(NULL), *net = net_new(NULL);
     probe_open_with(&deaf, far, ECHO, "tcp://127.0.0.1:0", 4);
@@ -1432,7 +1393,7 @@ static void a_full_queue_drops_and_never_blocks(void **state) {
     }
     uint64_t dropped = probe_dropped(&probe);
     assert_in_range(dropped, 1, SENT - 4);
-    probe_run(&deaf, 4); /* the first ones arrive */
+    probe_run(&deaf, 4); /* the first messages arrive */
     for (uint64_t i = 0; i < 4; i++) {
         assert_int_equal(deaf.messages[i].report.number, i);
         assert_memory_equal(deaf.messages[i].frames[0]->data, shared->data, shared->size);
@@ -1441,12 +1402,11 @@ static void a_full_queue_drops_and_never_blocks(void **state) {
     probe_close(&deaf);
     net_close(net);
     net_close(far);
-    assert_int_equal(atomic_load(&shared->references), 1); /* what was never sent is given back */
+    assert_int_equal(atomic_load(&shared->references), 1); /* messages that were never sent have released the buffer */
     buffer_drop(shared);
 }
 
-static void last_messages_leave_before_the_close(void **state) {
-    (void)state;
+TEST_WITH(last_messages_leave_before_the_close, set_up, tear_down) {
     struct net_key key = key_new();
     struct probe server, client;
     struct net *far = net_new_listening(&key);
@@ -1467,8 +1427,7 @@ static void last_messages_leave_before_the_close(void **state) {
 
 /* ---- The loop ---- */
 
-static void the_timer_is_never_early(void **state) {
-    (void)state;
+TEST_WITH(the_timer_is_never_early, set_up, tear_down) {
     struct probe probe;
     struct net *net = net_new(NULL);
     probe_open(&probe, net, PROBE);
@@ -1484,8 +1443,7 @@ static void the_timer_is_never_early(void **state) {
     net_close(net);
 }
 
-static void the_timer_is_replaced_and_cancelled(void **state) {
-    (void)state;
+TEST_WITH(the_timer_is_replaced_and_cancelled, set_up, tear_down) {
     struct probe probe;
     struct net *net = net_new(NULL);
     probe_open(&probe, net, PROBE);
@@ -1495,11 +1453,11 @@ static void the_timer_is_replaced_and_cancelled(void **state) {
     probe.timers_wanted = 1;
     probe_run(&probe, 1);
     assert_true(probe.timer_us >= now_us + 30000);
-    probe.door->set_timer(probe.door, now_us); /* past: at once */
+    probe.door->set_timer(probe.door, now_us); /* a past moment: calls at once */
     probe.timers_wanted = 2;
     probe_run(&probe, 1);
     assert_int_equal(probe.timers, 2);
-    /* A cancelled timer doesn't call, though a later event shows that its time has come and gone. */
+    /* A cancelled timer is not called, although a later event shows that its time has passed. */
     probe.door->set_timer(probe.door, probe.door->now_us(probe.door) + 1000);
     probe.door->set_timer(probe.door, 0);
     usleep(2000);
@@ -1524,8 +1482,7 @@ static void watched_ready(void *context) {
     net_io_stop(watched->probe->io);
 }
 
-static void descriptors_are_watched(void **state) {
-    (void)state;
+TEST_WITH(descriptors_are_watched, set_up, tear_down) {
     struct probe probe;
     struct net *net = net_new(NULL);
     probe_open(&probe, net, PROBE);
@@ -1536,7 +1493,7 @@ static void descriptors_are_watched(void **state) {
         probe_run(&probe, 1);
         assert_int_equal(watched.calls, i);
     }
-    eventfd_write(watched.fd, 1); /* nobody watches */
+    eventfd_write(watched.fd, 1); /* no longer watched */
     heartbeat(&probe, PROBE, 1);
     probe_run(&probe, 1);
     assert_int_equal(watched.calls, 2);
@@ -1554,8 +1511,7 @@ static void descriptors_are_watched(void **state) {
     net_close(net);
 }
 
-static void random_numbers_differ(void **state) {
-    (void)state;
+TEST_WITH(random_numbers_differ, set_up, tear_down) {
     struct probe one, other;
     struct net *net = net_new(NULL);
     probe_open(&one, net, PROBE);
@@ -1568,7 +1524,7 @@ static void random_numbers_differ(void **state) {
     net_close(net);
 }
 
-/* Counts the threads that take no signal, and those that do. */
+/* Counts the threads that block all signals, and the others. */
 static void count_threads(int *blocked, int *open) {
     DIR *tasks = opendir("/proc/self/task");
     *blocked = *open = 0;
@@ -1590,8 +1546,7 @@ static void count_threads(int *blocked, int *open) {
     closedir(tasks);
 }
 
-static void its_threads_take_no_signals(void **state) {
-    (void)state;
+TEST_WITH(its_threads_take_no_signals, set_up, tear_down) {
     int blocked_before, open_before, blocked, open;
     count_threads(&blocked_before, &open_before);
     struct net_key key = key_new();
@@ -1600,13 +1555,12 @@ static void its_threads_take_no_signals(void **state) {
     probe_open_with(&probe, net, PROBE, "tcp://127.0.0.1:0", 0);
     count_threads(&blocked, &open);
     assert_int_equal(open, open_before);
-    assert_int_equal(blocked, blocked_before + 4); /* libzmq's reaper and its two I/O threads, and the door */
+    assert_int_equal(blocked, blocked_before + 4); /* libzmq's reaper and its two I/O threads, and the door's thread */
     probe_close(&probe);
     net_close(net);
 }
 
-static void bad_options_are_refused(void **state) {
-    (void)state;
+TEST_WITH(bad_options_are_refused, set_up, tear_down) {
     struct net *net;
     struct net_key key = key_new();
     memset(key.public_text, 'x', 20);
@@ -1616,9 +1570,8 @@ static void bad_options_are_refused(void **state) {
     assert_null(net);
 }
 
-/* What libraries and sanitizers make once and keep isn't left by a test. */
+/* Creates what libraries and sanitizers allocate once and keep, so that no test seems to leave it. */
 static int warm_up(void **state) {
-    (void)state;
     net_close(net_new(NULL));
     return 0;
 }
@@ -1627,18 +1580,16 @@ static int warm_up(void **state) {
 
 enum { DIALS = 200 /* at once */ };
 
-/* A listener, or one that dials: what its actor is told. */
+/* A listener or a dialer, and its actor's calls. */
 struct told_ends {
     struct net_io *io;
     unsigned received, broken, dialed;
-    actor_id peer; /* of the last call */
+    actor_id peer; /* peer in the last call */
     bool listens;
 };
 
 static void ends_receive(void *self, actor_id from, struct message *message) {
     struct told_ends *ends = self;
-    (void)from;
-    (void)message;
     ends->received++;
     net_io_stop(ends->io);
 }
@@ -1692,15 +1643,13 @@ static void assert_end_is_told(const struct net_key *key) {
     net_close(here);
 }
 
-static void a_listener_is_told_whose_connection_has_ended(void **state) {
-    (void)state;
+TEST_WITH(a_listener_is_told_whose_connection_has_ended, set_up, tear_down) {
     struct net_key key = key_new();
     assert_end_is_told(NULL);
     assert_end_is_told(&key);
 }
 
-static void an_actor_is_told_that_its_connection_has_ended(void **state) {
-    (void)state;
+TEST_WITH(an_actor_is_told_that_its_connection_has_ended, set_up, tear_down) {
     struct told_ends connecter;
     struct echo echo;
     struct net *net = net_new(NULL);
@@ -1720,8 +1669,7 @@ static void an_actor_is_told_that_its_connection_has_ended(void **state) {
     net_close(net);
 }
 
-static void who_dials_is_told_whether_somebody_listens(void **state) {
-    (void)state;
+TEST_WITH(who_dials_is_told_whether_somebody_listens, set_up, tear_down) {
     struct told_ends caller;
     struct echo echo;
     struct net *net = net_new(NULL);
@@ -1736,11 +1684,11 @@ static void who_dials_is_told_whether_somebody_listens(void **state) {
     assert_true(caller.listens && caller.peer == ECHO);
     echo_stop(&echo);
     io->dial(io, ECHO, endpoint);
-    assert_int_equal(caller.dialed, 1); /* never within the call */
+    assert_int_equal(caller.dialed, 1); /* never within dial itself */
     assert_int_equal(net_io_run(caller.io, NULL), 0);
     assert_int_equal(caller.dialed, 2);
     assert_false(caller.listens);
-    for (unsigned d = 0; d < 2 * DIALS; d++) { /* each actor once */
+    for (unsigned d = 0; d < 2 * DIALS; d++) { /* two dials for each actor count once */
         io->dial(io, ECHO + 1 + d % DIALS, endpoint);
     }
     for (unsigned d = 0; d < DIALS; d++) {
@@ -1753,13 +1701,13 @@ static void who_dials_is_told_whether_somebody_listens(void **state) {
     assert_int_equal(caller.dialed, 3 + DIALS);
     assert_int_equal(caller.peer, ECHO);
     for (unsigned d = 0; d < 200; d++) {
-        io->dial(io, ECHO, d % 2 == 0 ? "tcp://name.invalid:7000" : "tcp://127.0.0.1"); /* nothing to dial */
+        io->dial(io, ECHO, d % 2 == 0 ? "tcp://name.invalid:7000" : "tcp://127.0.0.1"); /* nothing can be dialed */
     }
     net_io_close(caller.io);
     net_close(net);
 }
 
-/* Frees its memory only once the test lets it: who drops the last reference waits until then. */
+/* A buffer whose release blocks in libzmq's I/O thread until the test allows it to go on. */
 struct stuck {
     struct buffer buffer;
     sem_t waits, go;
@@ -1795,9 +1743,8 @@ static void stuck_send(struct stuck *stuck, struct probe *probe, actor_id to) {
     } while (stuck->by_owner);
 }
 
-/* A pulse answers however much the servers' connections have to do. */
-static void an_io_that_is_apart_does_not_wait_for_the_others(void **state) {
-    (void)state;
+/* An actor with its own I/O thread answers while the servers' connections keep theirs busy, as a pulse must. */
+TEST_WITH(an_io_that_is_apart_does_not_wait_for_the_others, set_up, tear_down) {
     struct echo echo;
     struct probe busy;
     struct probe sink;
@@ -1823,9 +1770,8 @@ static void an_io_that_is_apart_does_not_wait_for_the_others(void **state) {
     sem_destroy(&stuck.go);
 }
 
-/* The number of a closed connection's descriptor may be used again before the end is reported. */
-static void who_had_a_descriptor_that_is_used_again_is_told_of(void **state) {
-    (void)state;
+/* A closed connection's descriptor number may be reused before the end is reported. */
+TEST_WITH(who_had_a_descriptor_that_is_used_again_is_told_of, set_up, tear_down) {
     struct ends ends = {0};
     assert_int_equal(ends_note(&ends, -1, PROBE), ACTOR_NONE);
     assert_int_equal(ends_take(&ends, 7), ACTOR_NONE);
@@ -1840,55 +1786,6 @@ static void who_had_a_descriptor_that_is_used_again_is_told_of(void **state) {
     ends_close(&ends);
 }
 
-#define NET_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        NET_TEST(frames_survive_a_round_trip),
-        NET_TEST(frames_survive_a_round_trip_with_a_key),
-        NET_TEST(many_peers_share_one_listener),
-        NET_TEST(one_actor_restore_points_many),
-        NET_TEST(local_actors_share_frames),
-        NET_TEST(a_lent_actor_is_not_woken),
-        NET_TEST(another_thread_borrows_a_loop),
-        NET_TEST(a_connection_is_given_up_by_another_thread),
-        NET_TEST(a_full_mailbox_drops),
-        NET_TEST(local_threads_exchange_messages),
-        NET_TEST(another_key_is_refused),
-        NET_TEST(no_key_is_refused),
-        NET_TEST(a_key_is_refused_by_who_has_none),
-        NET_TEST(a_refused_peer_connects_once_the_other_has_the_key),
-        NET_TEST(without_a_key_only_loopback_is_allowed),
-        NET_TEST(who_hangs_up_is_asked_for_no_key_that_nobody_gave),
-        NET_TEST(a_peer_that_was_reached_and_then_hangs_up_has_the_key),
-        NET_TEST(a_peer_that_does_not_answer_has_not_refused),
-        NET_TEST(malformed_endpoints_are_refused),
-        NET_TEST(a_port_in_use_is_told),
-        NET_TEST(the_same_actor_twice_is_refused),
-        NET_TEST(names_and_ipv6_work),
-        NET_TEST(garbage_over_tcp_is_survived),
-        NET_TEST(garbage_over_tcp_is_survived_with_a_key),
-        NET_TEST(a_handshake_takes_little_memory),
-        NET_TEST(half_open_connections_are_cut),
-        NET_TEST(malformed_messages_are_dropped),
-        NET_TEST(a_peer_that_comes_back_is_reached_again),
-        NET_TEST(a_peer_may_start_later),
-        NET_TEST(a_listener_is_told_whose_connection_has_ended),
-        NET_TEST(an_actor_is_told_that_its_connection_has_ended),
-        NET_TEST(who_dials_is_told_whether_somebody_listens),
-        NET_TEST(an_io_that_is_apart_does_not_wait_for_the_others),
-        NET_TEST(who_had_a_descriptor_that_is_used_again_is_told_of),
-        NET_TEST(a_peer_that_connects_anew_takes_its_name_along),
-        NET_TEST(peers_are_replaced_and_forgotten),
-        NET_TEST(a_peer_may_be_replaced_while_it_is_heard),
-        NET_TEST(a_full_queue_drops_and_never_blocks),
-        NET_TEST(last_messages_leave_before_the_close),
-        NET_TEST(the_timer_is_never_early),
-        NET_TEST(the_timer_is_replaced_and_cancelled),
-        NET_TEST(descriptors_are_watched),
-        NET_TEST(random_numbers_differ),
-        NET_TEST(its_threads_take_no_signals),
-        NET_TEST(bad_options_are_refused),
-    };
-    return cmocka_run_group_tests_name("net_zmq", tests, warm_up, NULL);
+    return tests_run(warm_up, NULL);
 }

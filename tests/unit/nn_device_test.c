@@ -1,9 +1,10 @@
-/* The layers of apps/nn on a device beside those on the CPU: odd shapes and large ones, in one part and in several.
- * Skipped where there is no device. Built once more as nn_cuda_test, for the device that tests/cuda emulates: then with
- * work that is done as late as it may, and at once. */
+/* The layers of apps/nn on a device against those on the CPU: odd and large shapes, in one part and in several.
+ * Skipped without a device. Built again as nn_cuda_test for the device that tests/cuda emulates: its work is done as
+ * late as possible, and at once. */
 #include "apps/nn/cuda_kernels.h"
 #include "apps/nn/cuda_layers.h"
 #include "apps/nn/device.h"
+#include "tests/test.h"
 #include "tests/unit/nn_values.h"
 #ifdef DEVICE_EMULATED
 #include "tests/cuda/emulation.h"
@@ -12,16 +13,9 @@
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { ARRAYS_MAX = 16 };
-static const double TOLERANCE = 2e-5; /* of the largest value */
+static const double TOLERANCE = 2e-5; /* relative to the largest value */
 
 /* ---- The device ---- */
 
@@ -60,7 +54,7 @@ static void device_close(struct device *device) {
 #endif
 }
 
-/* Returns an array on the device, until device_close, with `bytes`, or if these are NULL with values that are none. */
+/* Returns an array on the device, valid until device_close. It holds `bytes` or, if these are NULL, NaNs. */
 static void *up(struct device *device, const void *bytes, size_t size) {
     struct error error = {0};
     void *array;
@@ -103,7 +97,7 @@ static void check_dense(const struct nn_dense *dense, size_t n) {
     float *w = nn_values(weights, 2);
     float *dy = nn_values(n * dense->out, 3);
     float *y = nn_values(n * dense->out, 4);
-    float *dw = nn_values(weights, 5); /* added to */
+    float *dw = nn_values(weights, 5); /* added to the old values */
     float *dx = nn_values(n * dense->in, 6);
     device_open(&device);
     const float *x_there = up_floats(&device, x, n * dense->in);
@@ -131,7 +125,6 @@ static void check_dense(const struct nn_dense *dense, size_t n) {
 
 static void test_dense(void **state) {
     static const size_t shapes[][3] = {{1, 1, 1}, {7, 3, 5}, {784, 10, 37}, {5, 33, 1}, {301, 129, 65}};
-    (void)state;
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         const struct nn_dense dense = {.in = shapes[s][0], .out = shapes[s][1]};
         check_dense(&dense, shapes[s][2]);
@@ -148,7 +141,7 @@ static void check_conv(const struct nn_conv *conv, size_t n) {
     float *w = nn_values(weights, 2);
     float *dy = nn_values(outputs, 3);
     float *y = nn_values(outputs, 4);
-    float *dw = nn_values(weights, 5); /* added to */
+    float *dw = nn_values(weights, 5); /* added to the old values */
     float *dx = nn_values(inputs, 6);
     device_open(&device);
     const float *x_there = up_floats(&device, x, inputs);
@@ -186,22 +179,20 @@ static void test_conv(void **state) {
         {.height = 2, .width = 3, .channels = 2, .k = 9, .filters = 2},
         {.height = 11, .width = 13, .channels = 40, .k = 5, .filters = 33},
     };
-    (void)state;
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         check_conv(&shapes[s], 1);
         check_conv(&shapes[s], 3);
     }
 }
 
-/* The largest patches, and more images than are worked on at a time. */
+/* The largest patches, and more images than are processed at a time. */
 static void test_conv_in_parts(void **state) {
     const struct nn_conv conv = {.height = 24, .width = 24, .channels = 4, .k = 31, .filters = 2};
-    (void)state;
     assert_true(nn_cuda_conv_workspace(&conv, 9) < nn_conv_workspace(&conv, 9));
     check_conv(&conv, 9);
 }
 
-/* ---- The others ---- */
+/* ---- Layers without weights ---- */
 
 static void check_pool(const struct nn_pool *pool, size_t n) {
     struct device device;
@@ -214,7 +205,7 @@ static void check_pool(const struct nn_pool *pool, size_t n) {
     unsigned char *at = malloc(outputs);
     assert_non_null(at);
     for (size_t i = 0; i < inputs; i++) {
-        x[i] = roundf(4 * x[i]); /* equal ones */
+        x[i] = roundf(4 * x[i]); /* makes equal values */
     }
     device_open(&device);
     const float *x_there = up_floats(&device, x, inputs);
@@ -242,22 +233,20 @@ static void check_pool(const struct nn_pool *pool, size_t n) {
 static void test_pool(void **state) {
     static const struct nn_pool shapes[] = {
         {.height = 4, .width = 6, .channels = 3, .size = 2},
-        {.height = 5, .width = 7, .channels = 1, .size = 2}, /* a row and a column are left */
+        {.height = 5, .width = 7, .channels = 1, .size = 2}, /* the last row and column are left out */
         {.height = 3, .width = 3, .channels = 2, .size = 3},
         {.height = 2, .width = 2, .channels = 2, .size = 1},
         {.height = 33, .width = 47, .channels = 5, .size = NN_POOL_MAX},
     };
-    (void)state;
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         check_pool(&shapes[s], 1);
         check_pool(&shapes[s], 3);
     }
 }
 
-/* More values than the threads of a launch; and a NaN stays one. */
+/* More values than the threads of a launch; a NaN stays a NaN. */
 static void test_relu(void **state) {
     static const size_t counts[] = {1, 37, 1100003};
-    (void)state;
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
         struct device device;
         size_t count = counts[c];
@@ -284,12 +273,11 @@ static void test_relu(void **state) {
     }
 }
 
-/* The same values as on the CPU are dropped, and the others are the same to the bit. */
+/* The device drops the same values as the CPU; the others are equal to the bit. */
 static void test_dropout(void **state) {
     enum { N = 5 };
     static const size_t sizes[] = {1, 2, 7, 1000, 100001};
     static const float drops[] = {0, 0.25F, 0.95F};
-    (void)state;
     for (size_t c = 0; c < sizeof sizes / sizeof sizes[0] * 3; c++) {
         struct device device;
         size_t size = sizes[c / 3];
@@ -320,7 +308,7 @@ static void check_norm(size_t n, size_t size) {
     float *scales = nn_values(2 * size, 2);
     float *y = nn_values(n * size, 3);
     float *errors = nn_values(n * size, 4);
-    float *dscales = nn_values(2 * size, 5); /* added to */
+    float *dscales = nn_values(2 * size, 5); /* added to the old values */
     device_open(&device);
     const float *x_there = up_floats(&device, x, n * size);
     const float *scales_there = up_floats(&device, scales, 2 * size);
@@ -347,7 +335,6 @@ static void check_norm(size_t n, size_t size) {
 }
 
 static void test_norm(void **state) {
-    (void)state;
     check_norm(1, 3);
     check_norm(7, 5);
     check_norm(3, 32);
@@ -366,7 +353,7 @@ static void check_softmax(size_t n, size_t classes) {
     assert_non_null(labels);
     assert_non_null(sums);
     for (size_t i = 0; i < n * classes; i++) {
-        z[i] = 100 * roundf(8 * z[i]); /* far apart, and equal ones */
+        z[i] = 100 * roundf(8 * z[i]); /* values far apart, and equal ones */
     }
     for (size_t s = 0; s < n; s++) {
         labels[s] = (uint32_t)(hash_mix(s) % classes);
@@ -398,21 +385,19 @@ static void check_softmax(size_t n, size_t classes) {
 }
 
 static void test_softmax(void **state) {
-    (void)state;
     check_softmax(1, 2);
     check_softmax(7, 10);
     check_softmax(3, 1025);
     check_softmax(2100, 3); /* more samples than blocks */
 }
 
-/* Downloads that are added, in several parts, and uploads of several parts. */
+/* Downloads in several parts that are added, and uploads in several parts. */
 static void test_copies(void **state) {
     enum { COUNT = 5000003 };
     struct device device;
     struct error error = {0};
     float *values = nn_values(COUNT, 1);
     float *sums = nn_values(COUNT, 2);
-    (void)state;
     device_open(&device);
     const float *there = up_floats(&device, values, COUNT);
     for (int time = 0; time < 2; time++) {
@@ -431,13 +416,11 @@ static void test_copies(void **state) {
 
 #ifdef DEVICE_EMULATED
 static int eager_setup(void **state) {
-    (void)state;
     emulation_set_eager(true);
     return 0;
 }
 
 static int eager_teardown(void **state) {
-    (void)state;
     emulation_set_eager(false);
     return 0;
 }

@@ -1,20 +1,14 @@
 /* The layers of apps/nn: gradients against differences of the forward functions, OpenBLAS's versions against the
- * reference, and what each layer computes on examples small enough to know the result. */
+ * reference, and examples small enough to compute by hand. */
 #include "apps/nn/layers.h"
+#include "tests/test.h"
 #include "tests/unit/nn_values.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { N = 3 };
 
-/* A forward function of some variables, whose outputs weighted by `weights` are the loss. */
+/* A forward function of some variables. The loss is the sum of its outputs times `weights`. */
 struct function {
     void (*forward)(void *context, float *y);
     void *context;
@@ -34,7 +28,7 @@ static double loss_of(const struct function *function) {
     return sum;
 }
 
-/* Checks the gradient by variables[count], which `forward` reads. */
+/* Checks the gradient with respect to variables[count], which `forward` reads. */
 static void assert_gradient(const struct function *function, float *variables, const float *gradient, size_t count) {
     const float step = 0x1p-8F;
     float *expected = calloc(count, sizeof *expected);
@@ -66,8 +60,7 @@ static void dense_forward(void *context, float *y) {
     c->products->dense_forward(&c->dense, c->x, c->x_stride, c->w, N, y);
 }
 
-static void test_dense(void **state) {
-    (void)state;
+TEST(dense) {
     static const size_t shapes[][2] = {{1, 1}, {7, 3}, {16, 10}, {5, 33}};
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         struct nn_dense dense = {.in = shapes[s][0], .out = shapes[s][1]};
@@ -96,7 +89,7 @@ static void test_dense(void **state) {
                 assert_gradient(&function, c.x + i * c.x_stride, dx, dense.in);
                 free(dx);
             }
-            /* Adds: -1 times the same gives zeros, and no samples change nothing. */
+            /* The gradient is added: -1 times itself gives zeros, and an empty batch changes nothing. */
             float *sum = malloc(weights * sizeof *sum);
             assert_non_null(sum);
             memcpy(sum, results[1], weights * sizeof *sum);
@@ -136,8 +129,7 @@ static void conv_forward(void *context, float *y) {
     c->products->conv_forward(&c->conv, c->x, c->x_stride, c->w, N, c->workspace, y);
 }
 
-static void test_conv(void **state) {
-    (void)state;
+TEST(conv) {
     static const struct nn_conv shapes[] = {
         {.height = 1, .width = 1, .channels = 1, .k = 1, .filters = 1},
         {.height = 4, .width = 5, .channels = 1, .k = 3, .filters = 2},
@@ -188,11 +180,10 @@ static void test_conv(void **state) {
 }
 
 /* A filter with a single 1 shifts the image. */
-static void test_conv_shifts(void **state) {
-    (void)state;
+TEST(conv_shifts) {
     const struct nn_conv conv = {.height = 2, .width = 3, .channels = 1, .k = 3, .filters = 1};
     const float x[] = {1, 2, 3, 4, 5, 6};
-    const float expected[] = {0.5F, 1.5F, 2.5F, 0.5F, 4.5F, 5.5F}; /* the left neighbour, and 0.5 */
+    const float expected[] = {0.5F, 1.5F, 2.5F, 0.5F, 4.5F, 5.5F}; /* the left neighbour plus 0.5 */
     float w[10] = {0};
     float workspace[60];
     float y[6];
@@ -202,7 +193,7 @@ static void test_conv_shifts(void **state) {
     nn_values_assert_close(y, expected, 6, 1e-6);
 }
 
-/* ---- The others ---- */
+/* ---- Layers without weights ---- */
 
 struct pool_case {
     struct nn_pool pool;
@@ -215,11 +206,10 @@ static void pool_forward(void *context, float *y) {
     nn_pool_forward(&c->pool, c->x, N, y, at);
 }
 
-static void test_pool(void **state) {
-    (void)state;
+TEST(pool) {
     static const struct nn_pool shapes[] = {
         {.height = 4, .width = 6, .channels = 3, .size = 2},
-        {.height = 5, .width = 7, .channels = 1, .size = 2}, /* a row and a column are left */
+        {.height = 5, .width = 7, .channels = 1, .size = 2}, /* the last row and column are left out */
         {.height = 3, .width = 3, .channels = 2, .size = 3},
         {.height = 2, .width = 2, .channels = 2, .size = 1},
     };
@@ -228,7 +218,7 @@ static void test_pool(void **state) {
         size_t inputs = N * pool.height * pool.width * pool.channels;
         size_t outputs = N * (pool.height / pool.size) * (pool.width / pool.size) * pool.channels;
         struct pool_case c = {.pool = pool, .x = nn_values(inputs, 1)};
-        /* Values far enough from one another for differences. */
+        /* Values farther apart than the steps of the differences. */
         for (size_t i = 0; i < inputs; i++) {
             c.x[i] = (float)((i * 7919) % 1009) * 0.1F;
         }
@@ -248,7 +238,8 @@ static void test_pool(void **state) {
     const struct nn_pool pool = {.height = 2, .width = 5, .channels = 1, .size = 2};
     const float x[] = {1, 2, 8, 4, 99, /**/ 3, 0, 5, 8, 99};
     const float expected[] = {3, 8};
-    const float expected_dx[] = {0, 0, 20, 0, 0, /**/ 10, 0, 0, 0, 0}; /* of equal values the first */
+    const float expected_dx[] = {0, 0, 20, 0, 0, /* of equal values the first */ 10,
+                                 0, 0, 0,  0}; /* of equal values the first */
     const float dy[] = {10, 20};
     float y[2];
     float dx[10];
@@ -259,8 +250,7 @@ static void test_pool(void **state) {
     nn_values_assert_close(dx, expected_dx, 10, 0);
 }
 
-static void test_relu(void **state) {
-    (void)state;
+TEST(relu) {
     float y[] = {-1, 0, 2, -0.5F, 3};
     float dy[] = {1, 2, 3, 4, 5};
     const float expected[] = {0, 0, 2, 0, 3};
@@ -271,9 +261,8 @@ static void test_relu(void **state) {
     nn_values_assert_close(dy, expected_dx, 5, 0);
 }
 
-/* A NaN is not hidden, wherever it is in a vector or behind it, by what is computed or by its errors. */
-static void test_relu_passes_nan(void **state) {
-    (void)state;
+/* A NaN is passed on at any place in or after a vector, both in values and in errors. */
+TEST(relu_passes_nan) {
     enum { COUNT = 37 };
     for (size_t at = 0; at < COUNT; at++) {
         float y[COUNT];
@@ -291,8 +280,7 @@ static void test_relu_passes_nan(void **state) {
     }
 }
 
-static void test_dropout(void **state) {
-    (void)state;
+TEST(dropout) {
     enum { COUNT = 100001 };
     float *values = malloc(COUNT * sizeof *values);
     float *errors = malloc(COUNT * sizeof *errors);
@@ -308,7 +296,7 @@ static void test_dropout(void **state) {
     nn_dropout(errors, COUNT, 7, 0.25F);
     for (size_t i = 0; i < COUNT; i++) {
         assert_true(values[i] == 0 || fabsf(values[i] - 1 / 0.75F) < 1e-6F);
-        assert_true(errors[i] == 2 * values[i]); /* the same ones */
+        assert_true(errors[i] == 2 * values[i]); /* the same values are dropped */
         dropped += values[i] == 0;
         errors[i] = 1;
     }
@@ -335,8 +323,7 @@ static void norm_forward(void *context, float *y) {
     nn_norm_forward(c->x, c->scales, N, c->size, y);
 }
 
-static void test_norm(void **state) {
-    (void)state;
+TEST(norm) {
     static const size_t sizes[] = {2, 5, 32};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         size_t size = sizes[s];
@@ -348,7 +335,7 @@ static void test_norm(void **state) {
         struct function function = {norm_forward, &c, dy, N * size};
         nn_norm_backward(c.x, c.scales, dx, N, size, dscales, dx); /* in place */
         assert_gradient(&function, c.scales, dscales, 2 * size);
-        if (size > 2) { /* of two values the differences are steps */
+        if (size > 2) { /* two values are normalized to -1 and 1, so differences vanish or jump */
             assert_gradient(&function, c.x, dx, N * size);
         }
         free(c.x);
@@ -365,8 +352,7 @@ static void test_norm(void **state) {
     nn_values_assert_close(y, expected, 4, 1e-5);
 }
 
-static void test_softmax(void **state) {
-    (void)state;
+TEST(softmax) {
     enum { CLASSES = 4 };
     const float logits[N * CLASSES] = {1, 2, 3, 0.5F, /**/ -100, 800, 799, 0, /**/ 5, 5, 5, 5};
     const uint32_t labels[N] = {2, 2, 0};
@@ -395,11 +381,6 @@ static void test_softmax(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense),   cmocka_unit_test(test_conv), cmocka_unit_test(test_conv_shifts),
-        cmocka_unit_test(test_pool),    cmocka_unit_test(test_relu), cmocka_unit_test(test_relu_passes_nan),
-        cmocka_unit_test(test_dropout), cmocka_unit_test(test_norm), cmocka_unit_test(test_softmax),
-    };
     nn_blas_begin();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,27 +1,21 @@
-/* Dense layers that skip zeros: each set of instructions that this processor has, against the reference, over shapes
- * around those of vectors and blocks; and what it does where values are no numbers. */
+/* Dense layers that skip zeros: each instruction set of this processor against the reference, over shapes around
+ * those of vectors and blocks; and NaNs. */
 #include "apps/nn/sparse.h"
+#include "tests/test.h"
 #include "tests/unit/nn_values.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 struct sparse_case {
     struct nn_dense dense;
     size_t n, x_stride, words;
-    size_t zeros; /* of 16 inputs as many are 0, by chance */
+    size_t zeros; /* of 16 inputs about so many are 0 */
     size_t nonzeros;
     float *x, *w, *dy;
     uint64_t *bits;
 };
 
-/* `offset` floats are before the weights in memory, so that they lie across lines of a cache. */
+/* `offset` floats precede the weights in memory, so that rows cross cache lines. */
 static void open_case(struct sparse_case *c, size_t in, size_t out, size_t n, size_t zeros, size_t offset) {
     *c = (struct sparse_case){.dense = {.in = in, .out = out}, .n = n, .x_stride = in + 1, .zeros = zeros};
     c->words = nn_sparse_words(in);
@@ -32,7 +26,7 @@ static void open_case(struct sparse_case *c, size_t in, size_t out, size_t n, si
     assert_non_null(c->bits);
     float *chance = nn_values(n * c->x_stride + 1, 4);
     for (size_t i = 0; i < n * c->x_stride; i++) {
-        bool is_input = i % c->x_stride < in; /* what is behind a sample's inputs is not 0 */
+        bool is_input = i % c->x_stride < in; /* values after a sample's inputs are not 0 */
         c->x[i] = is_input && chance[i] * 8 + 8 < (float)zeros ? 0 : c->x[i] + (c->x[i] >= 0 ? 1.0F : -1.0F);
         c->nonzeros += is_input && c->x[i] != 0;
     }
@@ -53,10 +47,10 @@ static void check_bits(const struct sparse_case *c) {
             assert_true(set == (i < c->dense.in && c->x[s * c->x_stride + i] != 0));
         }
     }
-    assert_int_equal(c->bits[c->n * c->words], 77); /* as it was */
+    assert_int_equal(c->bits[c->n * c->words], 77); /* unchanged */
 }
 
-/* Computes rows first..end-1 of the weights' gradient in `parts`, and expects that no other row changes. */
+/* Computes rows first..end-1 of the weights' gradient in `parts`, and checks that no other row changes. */
 static void check_weights(const struct sparse_case *c, const struct nn_sparse *sparse, size_t first, size_t end,
                           size_t parts) {
     size_t count = (c->dense.in + 1) * c->dense.out;
@@ -89,19 +83,18 @@ static void check_case(struct sparse_case *c, const struct nn_sparse *sparse, si
     check_weights(c, sparse, 0, rows, 1);
     check_weights(c, sparse, 0, rows, 3);
     check_weights(c, sparse, rows / 3, rows / 2 + 1, 1);
-    check_weights(c, sparse, rows - 1, rows, 1); /* the biases alone */
-    check_weights(c, sparse, 0, rows - 1, 2);    /* all but them */
+    check_weights(c, sparse, rows - 1, rows, 1); /* only the biases */
+    check_weights(c, sparse, 0, rows - 1, 2);    /* all rows except the biases */
     check_weights(c, sparse, rows / 2, rows / 2, 1);
     free(y);
     free(expected);
 }
 
-static void test_shapes(void **state) {
-    (void)state;
+TEST(shapes) {
     static const size_t ins[] = {1, 2, 15, 63, 64, 65, 130};
     static const size_t outs[] = {1, 3, 8, 16, 31, 64, 100, 127, 128, 129, 300};
     static const size_t ns[] = {0, 1, 5, 63, 64, 70};
-    static const size_t zeros[] = {0, 8, 13, 16}; /* of 16 */
+    static const size_t zeros[] = {0, 8, 13, 16}; /* zeros of 16 inputs */
     struct nn_sparse sparses[NN_SPARSES_MAX];
     size_t count = nn_sparse_list(sparses);
     size_t cases = 0;
@@ -121,9 +114,8 @@ static void test_shapes(void **state) {
     }
 }
 
-/* What a sample gives, and a row of weights, is the same to the bit with whichever others it is computed. */
-static void test_parts_are_alike(void **state) {
-    (void)state;
+/* A sample's output and a row's gradient are the same to the bit, whatever else is computed with them. */
+TEST(parts_are_alike) {
     struct nn_sparse sparses[NN_SPARSES_MAX];
     size_t count = nn_sparse_list(sparses);
     for (size_t k = 0; k < count; k++) {
@@ -153,10 +145,9 @@ static void test_parts_are_alike(void **state) {
     }
 }
 
-/* A sample's NaN is a value. Weights that are no numbers spoil the samples that have a value for them; errors that are
- * none spoil the biases, and so all that follows. */
-static void test_no_numbers(void **state) {
-    (void)state;
+/* A NaN in a sample counts as a value. NaN weights spoil the samples with a nonzero input for them. NaN errors spoil
+ * the biases, and so the whole gradient. */
+TEST(no_numbers) {
     enum { IN = 70, OUT = 20, N = 3 };
     const struct nn_dense dense = {.in = IN, .out = OUT};
     struct nn_sparse sparses[NN_SPARSES_MAX];
@@ -186,12 +177,11 @@ static void test_no_numbers(void **state) {
     }
 }
 
-static void test_choice(void **state) {
-    (void)state;
+TEST(choice) {
     const struct nn_dense dense = {.in = 100, .out = 128};
     const struct nn_dense narrow = {.in = 100, .out = 10};
     assert_true(nn_sparse_pays(&dense, 10, 0));
-    assert_true(nn_sparse_pays(&dense, 10, 190)); /* as MNIST's */
+    assert_true(nn_sparse_pays(&dense, 10, 190)); /* as for MNIST */
     assert_true(nn_sparse_pays(&dense, 10, 400));
     assert_false(nn_sparse_pays(&dense, 10, 401));
     assert_false(nn_sparse_pays(&dense, 10, 1000));
@@ -199,14 +189,4 @@ static void test_choice(void **state) {
     struct nn_sparse sparses[NN_SPARSES_MAX];
     size_t count = nn_sparse_list(sparses);
     assert_string_equal(nn_sparse_choose().name, sparses[count - 1].name);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_parts_are_alike),
-        cmocka_unit_test(test_no_numbers),
-        cmocka_unit_test(test_choice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

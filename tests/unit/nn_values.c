@@ -1,14 +1,10 @@
 /* See nn_values.h. */
 #include "tests/unit/nn_values.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 float *nn_values(size_t count, uint64_t seed) {
     float *values = malloc(count * sizeof *values);

@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Uniform in -1..1. The caller frees them. */
+/* Returns uniform random values in -1..1; the caller frees them. */
 float *nn_values(size_t count, uint64_t seed);
 
-/* Fails the test where values differ by more than `tolerance` times the largest expected one. */
+/* Fails the test if values differ by more than `tolerance` times the largest expected value. */
 void nn_values_assert_close(const float *values, const float *expected, size_t count, double tolerance);
 
 #endif

@@ -1,17 +1,12 @@
-/* The node agent against a controller and servers played by the test: plans, data sets, the order of work, holds,
- * fences, what is said again, and how it ends. */
+/* The node agent against a controller and servers played by the test: plans, data sets, the order of work, barriers,
+ * fences, retries, and the end. */
 #include "agileml/base/hash.h"
 #include "agileml/wire/records.h"
-#include "workers/node.h"
+#include "tests/fake_io.h"
+#include "tests/test.h"
+#include "workers/node/node.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { SENT_MAX = 256, ASSIGNMENTS_MAX = 6, SHARDS_MAX = 32, SERVERS = 2, LOG_MAX = 32, TIMEOUT_MS = 1000 };
 
@@ -21,35 +16,35 @@ static const actor_id THIRD = UINT64_C(0x30000);
 static const actor_id REMOTE = UINT64_C(0x20001); /* serves the only partition */
 static const actor_id THIRD_SERVER = UINT64_C(0x30001);
 
-/* An io that keeps what is sent, and a process whose hooks only note what they are asked. */
-/* What the process's hooks were asked for. */
+/* Calls of the process's hooks. */
 struct fake_asked {
     unsigned preparing; /* number of the set; 0: none */
     uint32_t prepared_shards;
     unsigned released[LOG_MAX];
     unsigned released_count;
-    unsigned set;                   /* of the clock at work on */
-    uint64_t computing, evaluating; /* clocks; 0: none */
-    bool again;                     /* evaluating what was not just computed */
+    unsigned set;                   /* set of the clock in progress */
+    uint64_t computing, evaluating; /* clock numbers; 0: none */
+    bool again;                     /* the evaluation repeats that of an earlier clock */
     unsigned saves, unsaves, ends, rejoins;
     bool has[SHARDS_MAX];       /* shards in memory */
-    uint32_t part, parts;       /* that it is to read; parts 0: none */
-    bool pieces[4][SHARDS_MAX]; /* of parts and shards that it has taken */
+    uint32_t part, parts;       /* part of the input to read; parts 0: none */
+    bool pieces[4][SHARDS_MAX]; /* pieces taken, by part and shard */
     bool settled;
-    unsigned lots, gathers, helped; /* times that the clock was gone on with; gathered; a lot's set was worked on */
-    unsigned batches_taken;         /* by feed_take */
-    unsigned feed_stages;           /* that feeders are to run; 0: 2 */
-    unsigned batch_stages;          /* of the last feed_make or feed_take */
-    bool batches_are_bad;           /* feed_take refuses them */
-    uint64_t dropped_below;         /* by the last feed_drop */
-    unsigned batches_own;           /* of them, those that the process has made */
-    struct feed_made making;        /* the batches that are to be made; clock 0: none are */
-    bool on_disk;                   /* feed_make can't: the data is not in memory */
+    /* how often the clock was resumed; gathered; how often another node's lot was computed */
+    unsigned lots, gathers, helped;
+    unsigned batches_taken;  /* number of batches that feed_take got */
+    unsigned feed_stages;    /* number of stages for feeders; 0: 2 */
+    unsigned batch_stages;   /* stages in the last feed_make or feed_take */
+    bool batches_are_bad;    /* feed_take refuses all batches */
+    uint64_t dropped_below;  /* clock in the last feed_drop */
+    unsigned batches_own;    /* how many of the batches taken the process made itself */
+    struct feed_made making; /* batches to be made; clock 0: none */
+    bool on_disk;            /* feed_make is refused, as the data is not in memory */
     int end_code;
     char end_text[ERROR_TEXT_MAX];
 };
 
-/* The next plan to be given. */
+/* The next plan to be sent. */
 struct fake_plan {
     struct message_plan plan;
     uint64_t epoch;
@@ -65,15 +60,8 @@ struct fake_plan {
 };
 
 struct fake {
-    struct io io;
-    uint64_t now_us, timer_us;
-    struct {
-        actor_id to;
-        struct message message;
-    } sent[SENT_MAX];
-    unsigned count;
-    actor_id connected[LOG_MAX], forgotten[LOG_MAX];
-    unsigned connected_count, forgotten_count;
+    struct fake_io io;
+    struct fake *before; /* next open fake */
     struct job job;
     struct wire_endpoint servers[SERVERS];
     struct node node;
@@ -81,37 +69,9 @@ struct fake {
     struct fake_plan next;
 };
 
+static struct fake *open_fakes; /* closed by the test, or by close_all after it */
+
 /* ---- The io and the hooks ---- */
-
-static uint64_t fake_now(struct io *io) {
-    return ((struct fake *)(void *)io)->now_us;
-}
-
-static void fake_send(struct io *io, actor_id to, struct message *message) {
-    struct fake *fake = (struct fake *)(void *)io;
-    assert_true(fake->count < SENT_MAX);
-    fake->sent[fake->count].to = to;
-    fake->sent[fake->count++].message = *message;
-}
-
-static void fake_admit(struct io *io, const struct wire_node *nodes, size_t count) {
-    (void)io;
-    (void)nodes;
-    (void)count;
-}
-
-static void fake_set_timer(struct io *io, uint64_t at_us) {
-    ((struct fake *)(void *)io)->timer_us = at_us;
-}
-
-static void fake_connect(struct io *io, actor_id actor, const char *endpoint) {
-    struct fake *fake = (struct fake *)(void *)io;
-    if (endpoint != NULL) {
-        fake->connected[fake->connected_count++ % LOG_MAX] = actor;
-    } else {
-        fake->forgotten[fake->forgotten_count++ % LOG_MAX] = actor;
-    }
-}
 
 static void hook_prepare(void *context, const struct node_set *set) {
     struct fake *fake = context;
@@ -138,7 +98,7 @@ static bool hook_has(void *context, uint32_t shard) {
     return ((const struct fake *)context)->asked.has[shard];
 }
 
-/* A packed shard: 10 bytes with its number, and 2 with the number's double. */
+/* A packed shard: 10 bytes of its number, and 2 bytes of twice its number. */
 static struct buffer *hook_pack(void *context, uint32_t shard) {
     struct buffer *bytes = buffer_new(12);
     memset(bytes->data, (int)shard, 10);
@@ -157,7 +117,6 @@ static bool hook_unpack(void *context, uint32_t shard, const unsigned char *byte
 }
 
 static unsigned hook_feeds(void *context) {
-    (void)context;
     return 2;
 }
 
@@ -215,11 +174,9 @@ static uint32_t hook_lacks_pieces(void *context, const struct node_set *set, uin
     return count;
 }
 
-/* The packed pieces of two shards: a byte each. */
+/* The packed pieces of at most two shards, a byte each. */
 static struct buffer *hook_pack_pieces(void *context, const uint32_t *shards, uint32_t count, size_t limit) {
     struct buffer *bytes = buffer_new(count < 2 ? count : 2);
-    (void)context;
-    (void)limit;
     for (size_t s = 0; s < bytes->size; s++) {
         bytes->data[s] = (unsigned char)(100 + shards[s]);
     }
@@ -301,30 +258,10 @@ static void hook_rejoin(void *context, const char *why) {
     fake->asked.rejoins++;
 }
 
-/* ---- What the test sees and says ---- */
-
-static unsigned sent(const struct fake *fake, actor_id to, enum message_type type, struct message *last) {
-    unsigned found = 0;
-    for (unsigned m = 0; m < fake->count; m++) {
-        if (fake->sent[m].message.type == type && fake->sent[m].to == to) {
-            found++;
-            if (last != NULL) {
-                *last = fake->sent[m].message;
-            }
-        }
-    }
-    return found;
-}
+/* ---- Messages from and to the node ---- */
 
 static unsigned told(const struct fake *fake, enum message_type type, struct message *last) {
-    return sent(fake, ACTOR_CONTROLLER, type, last);
-}
-
-static void forget(struct fake *fake) {
-    for (unsigned m = 0; m < fake->count; m++) {
-        message_close(&fake->sent[m].message);
-    }
-    fake->count = 0;
+    return fake_io_sent(&fake->io, ACTOR_CONTROLLER, type, last);
 }
 
 static void give(struct fake *fake, actor_id from, struct message *message) {
@@ -368,7 +305,7 @@ static void no_assignments(struct fake *fake) {
     fake->next.shard_count = 0;
 }
 
-/* `count` shards from number `shard` on, in falling order. */
+/* Assigns `count` shards from number `shard` on, in descending order. */
 static void add_assignment(struct fake *fake, actor_id origin, uint64_t from, uint64_t until, uint32_t shard,
                            uint32_t count) {
     fake->next.assignments[fake->next.assignment_count++] = (struct wire_assignment){
@@ -396,14 +333,14 @@ static void give_plan(struct fake *fake) {
     give(fake, ACTOR_CONTROLLER, &plan);
 }
 
-/* The remote server answers every SUBSCRIBE that was sent to it, at `clock`, and all is forgotten. */
+/* The remote server answers all SUBSCRIBEs with the state of `clock`. */
 static void answer_subscribes(struct fake *fake, uint64_t clock) {
     uint64_t requests[SENT_MAX];
     unsigned count = 0;
-    for (unsigned m = 0; m < fake->count; m++) {
-        if (fake->sent[m].message.type == MESSAGE_SUBSCRIBE) {
-            assert_int_equal(fake->sent[m].to, REMOTE);
-            requests[count++] = fake->sent[m].message.subscribe.request;
+    for (unsigned m = 0; m < fake->io.count; m++) {
+        if (fake->io.sent[m].message.type == MESSAGE_SUBSCRIBE) {
+            assert_int_equal(fake->io.sent[m].to, REMOTE);
+            requests[count++] = fake->io.sent[m].message.subscribe.request;
         }
     }
     for (unsigned r = 0; r < count; r++) {
@@ -451,7 +388,7 @@ static void replicas(struct fake *fake, unsigned server, uint64_t version, bool 
 }
 
 static void wait_ms(struct fake *fake, uint64_t ms) {
-    fake->now_us += ms * 1000;
+    fake->io.now_us += ms * 1000;
     node_timer(&fake->node);
 }
 
@@ -461,12 +398,9 @@ static struct fake *fake_new_as(actor_id self, uint32_t staleness, uint64_t cloc
     static const struct wire_metric metric = {.name = "loss"};
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
-    fake->io = (struct io){.now_us = fake_now,
-                           .send = fake_send,
-                           .set_timer = fake_set_timer,
-                           .connect = fake_connect,
-                           .admit = fake_admit};
-    fake->now_us = 1000 * 1000;
+    fake->before = open_fakes;
+    open_fakes = fake;
+    fake_io_open(&fake->io);
     fake->next.epoch = 1;
     fake->job = (struct job){.table_count = 1, .staleness = staleness};
     fake->job.tables[0] = (struct table_spec){.name = "t", .type = AML_INT64, .width = 1, .row_bytes = 8, .rows = 10};
@@ -518,7 +452,7 @@ static struct fake *fake_new_as(actor_id self, uint32_t staleness, uint64_t cloc
     };
     options.registration.job = (struct job_terms){.iterations = clocks, .clocks_per_iteration = 1, .local_steps = 1};
     options.registration.threads = 1;
-    node_init(&fake->node, &fake->io, &options, &fake->job);
+    node_init(&fake->node, &fake->io.io, &options, &fake->job);
     node_start(&fake->node);
     return fake;
 }
@@ -528,13 +462,18 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
 }
 
 static void fake_close(struct fake *fake) {
-    forget(fake);
+    struct fake **place = &open_fakes;
+    while (*place != fake) {
+        place = &(*place)->before;
+    }
+    *place = fake->before;
+    fake_io_forget(&fake->io);
     node_close(&fake->node);
     free(fake);
 }
 
-/* The job starts: from clock 1 on the node, `self`, works with set 1 on the first `shards` shards of eight, OTHER on
- * the others. */
+/* Starts the job. From clock 1 on, node `self` works with set 1 on the first `shards` of eight shards, and OTHER
+ * works on the others. */
 static void start_beside_other(struct fake *fake, actor_id self, uint32_t shards) {
     give_welcome(fake);
     add_assignment(fake, self, 1, WIRE_CLOCK_NEVER, 0, shards);
@@ -546,8 +485,8 @@ static void start_beside_other(struct fake *fake, actor_id self, uint32_t shards
     give_start(fake);
 }
 
-/* A node that works with set 1 on shards 0 to 3 from clock 1 on, beside OTHER, with a lot each; clock 1 is being
- * computed. Set 2 is OTHER's lot. */
+/* A node that works with set 1 on shards 0 to 3 from clock 1 on, beside OTHER; clock 1 is being computed. Both nodes
+ * have lots; set 2 is OTHER's lot. */
 static struct fake *fake_open_lots(void) {
     struct fake *fake = fake_new(0, 3);
     fake->node.options.lots = 1;
@@ -556,7 +495,7 @@ static struct fake *fake_open_lots(void) {
     prepared(fake, 2, 15);
     answer_subscribes(fake, 0);
     assert_int_equal(fake->asked.computing, 1);
-    forget(fake);
+    fake_io_forget(&fake->io);
     return fake;
 }
 
@@ -565,14 +504,13 @@ static struct fake *fake_open(uint32_t staleness, uint64_t clocks) {
     struct fake *fake = fake_new(staleness, clocks);
     start_beside_other(fake, SELF, 4);
     assert_int_equal(fake->asked.computing, 1);
-    forget(fake);
+    fake_io_forget(&fake->io);
     return fake;
 }
 
 /* ---- The beginning ---- */
 
-static void test_the_beginning_of_a_job(void **state) {
-    (void)state;
+TEST(the_beginning_of_a_job) {
     struct fake *fake = fake_new(1, 0);
     struct message message = {0};
     assert_int_equal(told(fake, MESSAGE_REGISTER, NULL), 1);
@@ -583,8 +521,8 @@ static void test_the_beginning_of_a_job(void **state) {
     add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
     add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 3, 5);
     give_plan(fake);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_PLAN, NULL), 1);
-    assert_int_equal(sent(fake, SELF + 2, MESSAGE_PLAN, NULL), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_PLAN, NULL), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 2, MESSAGE_PLAN, NULL), 1);
     assert_int_equal(fake->asked.prepared_shards, 3);
     prepared(fake, 1, 30);
     assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 0);
@@ -595,23 +533,22 @@ static void test_the_beginning_of_a_job(void **state) {
     double totals[WIRE_TOTALS];
     memcpy(totals, message.frames[0]->data, sizeof totals);
     assert_true(totals[0] == 30 && totals[WIRE_TOTALS - 1] == -30);
-    forget(fake);
+    fake_io_forget(&fake->io);
     wait_ms(fake, 150);
-    assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 1); /* until START */
+    assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 1); /* repeated until START */
     assert_int_equal(fake->asked.computing, 0);
-    give_plan(fake); /* a node was lost before the start: a new version, loaded for that as well */
+    give_plan(fake); /* a node was lost before the start: LOADED is sent for the new plan, too */
     assert_int_equal(told(fake, MESSAGE_LOADED, &message), 2);
     assert_int_equal(message.loaded.version, 2);
     give_start(fake);
     assert_int_equal(fake->asked.computing, 1);
     assert_int_equal(fake->node.total_items, 70);
-    forget(fake);
+    fake_io_forget(&fake->io);
     wait_ms(fake, 150);
     assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 0);
-    fake_close(fake);
 }
 
-/* An answer to a heartbeat that says which of the node's readings the controller has compared. */
+/* A heartbeat's answer with the number of the node's last reading that the controller has compared. */
 static void give_compared(struct fake *fake, uint64_t reading) {
     struct message ack = {.type = MESSAGE_HEARTBEAT_ACK};
     ack.heartbeat_ack.barrier = fake->node.barrier.number;
@@ -627,9 +564,8 @@ static void has_read(struct fake *fake, uint64_t hash) {
               buffer_copy(&file, sizeof file));
 }
 
-/* A node is not loaded, and begins no clock, before the controller has found its input equal to the job's. */
-static void test_no_clock_begins_on_input_that_was_not_compared(void **state) {
-    (void)state;
+/* A node is not loaded, and begins no clock, until the controller has found its input equal to the job's. */
+TEST(no_clock_begins_on_input_that_was_not_compared) {
     struct fake *fake = fake_new(1, 0);
     struct message message = {0};
     give_welcome(fake);
@@ -644,7 +580,7 @@ static void test_no_clock_begins_on_input_that_was_not_compared(void **state) {
     prepared(fake, 1, 30);
     answer_subscribes(fake, 0);
     replicas(fake, 0, 1, true);
-    wait_ms(fake, TIMEOUT_MS); /* it says so again until it has an answer */
+    wait_ms(fake, TIMEOUT_MS); /* INPUT is repeated until it is answered */
     assert_true(told(fake, MESSAGE_INPUT, NULL) >= 2);
     assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 0);
     assert_int_equal(fake->node.ready, 0);
@@ -652,20 +588,19 @@ static void test_no_clock_begins_on_input_that_was_not_compared(void **state) {
     assert_int_equal(fake->asked.computing, 0);
     give_compared(fake, 0);
     assert_int_equal(fake->asked.computing, 0);
-    give_compared(fake, 2); /* of a reading that there was not */
+    give_compared(fake, 2); /* no such reading */
     assert_int_equal(fake->asked.computing, 0);
     give_compared(fake, 1);
     assert_int_equal(fake->asked.computing, 1);
     assert_int_equal(fake->node.ready, 1);
-    forget(fake);
+    fake_io_forget(&fake->io);
     wait_ms(fake, TIMEOUT_MS);
     assert_int_equal(told(fake, MESSAGE_INPUT, NULL), 0);
-    fake_close(fake);
 }
 
-/* A node reads its input again for data that it did not keep, and finds it changed: it goes on with what it has. */
-static void test_input_that_has_changed_is_compared_anew(void **state) {
-    (void)state;
+/* A node reads its input again for data that it did not keep, and finds it changed. It goes on with its present
+ * data. */
+TEST(input_that_has_changed_is_compared_anew) {
     struct fake *fake = fake_new(1, 0);
     struct message message = {0};
     give_welcome(fake);
@@ -683,22 +618,20 @@ static void test_input_that_has_changed_is_compared_anew(void **state) {
     add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
     add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
-    forget(fake);
+    fake_io_forget(&fake->io);
     has_read(fake, 78);
     assert_int_equal(told(fake, MESSAGE_INPUT, &message), 1);
     assert_int_equal(message.input.reading, 2);
     prepared(fake, 2, 80);
     answer_subscribes(fake, 0);
     replicas(fake, 0, 2, true);
-    give_compared(fake, 1); /* the earlier one */
+    give_compared(fake, 1); /* the earlier reading */
     assert_int_equal(fake->node.ready, 1);
     give_compared(fake, 2);
     assert_int_equal(fake->node.ready, 2);
-    fake_close(fake);
 }
 
-static void test_a_node_without_assignments_is_loaded_at_once(void **state) {
-    (void)state;
+TEST(a_node_without_assignments_is_loaded_at_once) {
     struct fake *fake = fake_new(1, 0);
     give_welcome(fake);
     add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
@@ -707,18 +640,16 @@ static void test_a_node_without_assignments_is_loaded_at_once(void **state) {
     double totals[WIRE_TOTALS];
     assert_int_equal(told(fake, MESSAGE_LOADED, &message), 1);
     memcpy(totals, message.frames[0]->data, sizeof totals);
-    for (unsigned t = 0; t < WIRE_TOTALS; t++) { /* a maximum of 0 would hide others' that are below */
+    for (unsigned t = 0; t < WIRE_TOTALS; t++) { /* a maximum of 0 would hide other nodes' negative maxima */
         assert_true(t < WIRE_TOTALS / 2 ? totals[t] == 0 : totals[t] == -HUGE_VAL);
     }
     replicas(fake, 0, 1, true);
     assert_int_equal(fake->node.ready, 1);
     give_start(fake);
     assert_int_equal(fake->asked.computing, 0);
-    fake_close(fake);
 }
 
-static void test_who_joins_starts_at_once_and_works_from_its_clock(void **state) {
-    (void)state;
+TEST(who_joins_starts_at_once_and_works_from_its_clock) {
     struct fake *fake = fake_new(0, 0);
     give_welcome(fake);
     add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 4);
@@ -737,18 +668,16 @@ static void test_who_joins_starts_at_once_and_works_from_its_clock(void **state)
     add_assignment(fake, SELF, 31, WIRE_CLOCK_NEVER, 0, 4);
     add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
-    assert_int_equal(fake->asked.preparing, 0); /* the same data */
+    assert_int_equal(fake->asked.preparing, 0); /* the data is the same */
     assert_int_equal(fake->asked.computing, 0);
     push(fake, 20, 30);
     computed(fake, 1, 31);
     assert_int_equal(fake->node.work.begun, 31);
-    fake_close(fake);
 }
 
 /* ---- Clocks ---- */
 
-static void test_clocks_are_computed_evaluated_and_reported(void **state) {
-    (void)state;
+TEST(clocks_are_computed_evaluated_and_reported) {
     struct fake *fake = fake_open(1, 3);
     struct message message = {0};
     computed(fake, 1, 1);
@@ -758,28 +687,26 @@ static void test_clocks_are_computed_evaluated_and_reported(void **state) {
     assert_int_equal(message.progress.clock, 1);
     assert_int_equal(message.progress.items, 10);
     computed(fake, 1, 2);
-    assert_int_equal(fake->asked.evaluating, 0); /* staleness 1: waits for clock 1 */
+    assert_int_equal(fake->asked.evaluating, 0); /* staleness 1: waits for the state of clock 1 */
     push(fake, 0, 1);
     evaluated(fake, 2);
     computed(fake, 1, 3);
     push(fake, 1, 2);
-    assert_int_equal(fake->asked.evaluating, 0); /* the last one waits for the full state */
+    assert_int_equal(fake->asked.evaluating, 0); /* the last clock waits for its full state */
     push(fake, 2, 3);
     evaluated(fake, 3);
     assert_int_equal(fake->asked.computing, 0);
     assert_int_equal(fake->node.state, NODE_FINISHED);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 2});
-    forget(fake);
+    fake_io_forget(&fake->io);
     wait_ms(fake, 150);
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 1);
     assert_int_equal(message.progress.clock, 3);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 3});
     assert_int_equal(fake->node.reports.count, 0);
-    fake_close(fake);
 }
 
-static void test_clocks_without_a_assignment_are_skipped(void **state) {
-    (void)state;
+TEST(clocks_without_a_assignment_are_skipped) {
     struct fake *fake = fake_open(0, 20);
     no_assignments(fake);
     add_assignment(fake, SELF, 1, 1, 0, 4);
@@ -790,16 +717,14 @@ static void test_clocks_without_a_assignment_are_skipped(void **state) {
     push(fake, 0, 1);
     evaluated(fake, 1);
     assert_int_equal(fake->asked.computing, 0);
-    forget(fake);
+    fake_io_forget(&fake->io);
     push(fake, 1, 10);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, NULL), 0);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_FLUSH, NULL), 0);
     computed(fake, 1, 11);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, NULL), 1);
-    fake_close(fake);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_FLUSH, NULL), 1);
 }
 
-static void test_a_hold_is_kept_until_it_is_lifted(void **state) {
-    (void)state;
+TEST(a_hold_is_kept_until_it_is_lifted) {
     struct fake *fake = fake_open(3, 10);
     struct message message = {0};
     give_ack(fake, (struct message_heartbeat_ack){.barrier = 1, .barrier_clock = 1, .final = 10});
@@ -810,7 +735,7 @@ static void test_a_hold_is_kept_until_it_is_lifted(void **state) {
     push(fake, 0, 1);
     evaluated(fake, 1);
     assert_int_equal(fake->asked.computing, 0);
-    give_ack(fake, (struct message_heartbeat_ack){.final = 5}); /* an old one */
+    give_ack(fake, (struct message_heartbeat_ack){.final = 5}); /* from an earlier barrier */
     assert_int_equal(fake->node.final, 10);
     give_ack(fake, (struct message_heartbeat_ack){.barrier = 2, .barrier_clock = WIRE_CLOCK_NEVER, .final = 10});
     computed(fake, 1, 2);
@@ -818,20 +743,18 @@ static void test_a_hold_is_kept_until_it_is_lifted(void **state) {
     give_ack(fake, (struct message_heartbeat_ack){.barrier = 3, .barrier_clock = 3});
     computed(fake, 1, 3);
     push(fake, 1, 2);
-    assert_int_equal(fake->asked.evaluating, 0); /* it may be the last */
+    assert_int_equal(fake->asked.evaluating, 0); /* clock 3 may be the last */
     give_ack(fake, (struct message_heartbeat_ack){.barrier = 4, .barrier_clock = WIRE_CLOCK_NEVER, .final = 4});
     evaluated(fake, 3);
     computed(fake, 1, 4);
     push(fake, 2, 4);
     evaluated(fake, 4);
     assert_int_equal(fake->node.state, NODE_FINISHED);
-    fake_close(fake);
 }
 
 /* ---- Sets ---- */
 
-static void test_data_is_changed_in_the_background(void **state) {
-    (void)state;
+TEST(data_is_changed_in_the_background) {
     struct fake *fake = fake_open(3, 0);
     no_assignments(fake);
     add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
@@ -841,7 +764,7 @@ static void test_data_is_changed_in_the_background(void **state) {
     assert_int_equal(fake->asked.prepared_shards, 8);
     computed(fake, 1, 1);
     evaluated(fake, 1);
-    assert_int_equal(fake->asked.computing, 2); /* goes on meanwhile */
+    assert_int_equal(fake->asked.computing, 2); /* meanwhile clock 2 is computed */
     replicas(fake, 0, 2, true);
     assert_int_equal(fake->node.ready, 1);
     prepared(fake, 2, 60);
@@ -854,20 +777,18 @@ static void test_data_is_changed_in_the_background(void **state) {
     no_assignments(fake);
     add_assignment(fake, SELF, 3, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
-    assert_int_equal(fake->asked.released_count, 0); /* clock 2 is at work on it */
+    assert_int_equal(fake->asked.released_count, 0); /* clock 2 still uses the set */
     computed(fake, 1, 2);
     assert_int_equal(fake->asked.released_count, 0);
     evaluated(fake, 2);
     assert_int_equal(fake->asked.released_count, 1);
     assert_int_equal(fake->asked.released[0], 1);
-    assert_int_equal(fake->asked.computing, 0); /* what another put into these rows last must be seen first */
+    assert_int_equal(fake->asked.computing, 0); /* values that others overwrote last must be seen first */
     push(fake, 0, 2);
     computed(fake, 2, 3);
-    fake_close(fake);
 }
 
-static void test_a_set_that_is_not_needed_any_more_is_released_when_it_is_there(void **state) {
-    (void)state;
+TEST(a_set_that_is_not_needed_any_more_is_released_when_it_is_there) {
     struct fake *fake = fake_open(3, 0);
     add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 4, 2);
     give_plan(fake);
@@ -880,48 +801,43 @@ static void test_a_set_that_is_not_needed_any_more_is_released_when_it_is_there(
     assert_int_equal(fake->asked.released_count, 1);
     assert_int_equal(fake->asked.released[0], 2);
     prepared(fake, 3, 1);
-    fake_close(fake);
 }
 
-static void test_ready_needs_the_servers(void **state) {
-    (void)state;
+TEST(ready_needs_the_servers) {
     struct fake *fake = fake_open(1, 0);
     struct message message = {0};
     give_plan(fake);
-    replicas(fake, 0, 1, true); /* about the plan before */
+    replicas(fake, 0, 1, true); /* for an earlier plan */
     replicas(fake, 0, 2, false);
     assert_int_equal(fake->node.ready, 1);
-    forget(fake);
+    fake_io_forget(&fake->io);
     replicas(fake, 0, 2, true);
     assert_int_equal(told(fake, MESSAGE_HEARTBEAT, &message), 1);
     assert_int_equal(message.heartbeat.ready, 2);
     assert_int_equal(message.heartbeat.version, 2);
-    fake->next.placement.next_backup = SELF + 2; /* now the other one has a part too */
+    fake->next.placement.next_backup = SELF + 2; /* the second server gets a partition too */
     give_plan(fake);
     replicas(fake, 0, 3, true);
     assert_int_equal(fake->node.ready, 2);
     replicas(fake, 1, 3, true);
     assert_int_equal(fake->node.ready, 3);
-    fake_close(fake);
 }
 
-static void test_nodes_that_are_gone_are_forgotten(void **state) {
-    (void)state;
+TEST(nodes_that_are_gone_are_forgotten) {
     struct fake *fake = fake_open(1, 0);
-    assert_int_equal(fake->connected_count, 2); /* the controller, and the other's server; not our own */
-    assert_int_equal(fake->connected[1], REMOTE);
+    /* connected to the controller and the other node's server, but not to its own servers */
+    assert_int_equal(fake->io.connected_count, 2);
+    assert_int_equal(fake->io.connected[1], REMOTE);
     fake->next.endpoints[fake->next.endpoint_count++] = THIRD + 1;
     give_plan(fake);
     fake->next.endpoint_count--;
-    assert_int_equal(fake->forgotten_count, 0);
+    assert_int_equal(fake->io.forgotten_count, 0);
     give_plan(fake);
-    assert_int_equal(fake->forgotten_count, 1);
-    assert_int_equal(fake->forgotten[0], THIRD + 1);
-    fake_close(fake);
+    assert_int_equal(fake->io.forgotten_count, 1);
+    assert_int_equal(fake->io.forgotten[0], THIRD + 1);
 }
 
-static void test_old_plans_change_nothing(void **state) {
-    (void)state;
+TEST(old_plans_change_nothing) {
     struct fake *fake = fake_open(1, 0);
     no_assignments(fake);
     fake->next.plan.version = 0;
@@ -930,20 +846,17 @@ static void test_old_plans_change_nothing(void **state) {
     fake->next.epoch = 2;
     fake->next.plan.version = 0;
     give_plan(fake);
-    assert_int_equal(fake->node.work.assignment_count, 1); /* versions grow over all epochs */
+    assert_int_equal(fake->node.work.assignment_count, 1); /* version numbers increase across epochs */
     assert_int_equal(fake->node.client.epoch, 1);
-    fake_close(fake);
 }
 
-static void test_origins_are_counted_by_node(void **state) {
-    (void)state;
+TEST(origins_are_counted_by_node) {
     struct fake *fake = fake_open(1, 0);
     add_assignment(fake, origin_catch_up(OTHER, 1), 1, 3, 0, 1);
     add_assignment(fake, THIRD, 3, WIRE_CLOCK_NEVER, 0, 1);
     give_plan(fake);
     assert_int_equal(node_origins(&fake->node, 2), 2);
     assert_int_equal(node_origins(&fake->node, 3), 3);
-    fake_close(fake);
 }
 
 /* ---- Failures ---- */
@@ -960,17 +873,16 @@ static void fenced(struct fake *fake, unsigned server, uint64_t epoch, uint64_t 
     give(fake, fake->servers[server].actor, &message);
 }
 
-static void test_a_fence_is_answered_when_all_servers_stand_still(void **state) {
-    (void)state;
+TEST(a_fence_is_answered_when_all_servers_stand_still) {
     struct fake *fake = fake_open(3, 0);
     struct message message = {0};
     give_fence(fake, 2);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FENCE, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FENCE, &message), 1);
     assert_int_equal(message.epoch, 2);
-    assert_int_equal(sent(fake, SELF + 2, MESSAGE_FENCE, NULL), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 2, MESSAGE_FENCE, NULL), 1);
     fenced(fake, 0, 2, 4, 5);
     assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 0);
-    fenced(fake, 1, 1, 9, 9); /* of the old epoch */
+    fenced(fake, 1, 1, 9, 9); /* an answer of the old epoch */
     assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 0);
     fenced(fake, 1, 2, 3, 6);
     assert_int_equal(told(fake, MESSAGE_FENCED, &message), 1);
@@ -984,18 +896,17 @@ static void test_a_fence_is_answered_when_all_servers_stand_still(void **state) 
     assert_int_equal(restore_points[1].clock, 6);
     give_fence(fake, 2); /* the answer was lost */
     assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 2);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FENCE, NULL), 1);
-    give_fence(fake, 3); /* one more failed */
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FENCE, NULL), 1);
+    give_fence(fake, 3); /* another node failed */
     assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 2);
     fenced(fake, 0, 3, 4, 5);
     fenced(fake, 1, 3, 4, 5);
     assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 3);
     give_fence(fake, 1);
     assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 3);
-    fake_close(fake);
 }
 
-/* A node with servers 0 and 1, which has the state of the committed clock 1 in its cache. The job has no tables. */
+/* A fenced node with servers 0 and 1, whose cache has the state of the committed clock 1. The job has no tables. */
 static struct fake *fake_open_caches(void) {
     struct fake *fake = fake_new(0, 0);
     fake->job.table_count = 0;
@@ -1003,24 +914,23 @@ static struct fake *fake_open_caches(void) {
     start_beside_other(fake, SELF, 4);
     computed(fake, 1, 1);
     push(fake, 0, 1);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_fence(fake, 2);
     return fake;
 }
 
-/* Where in the order of what was sent to the server the first message of a type is; -1: there is none. */
+/* The position of the first message of a type among all messages sent, if it went to `to`; -1: none. */
 static int first_sent(const struct fake *fake, actor_id to, enum message_type type) {
-    for (unsigned m = 0; m < fake->count; m++) {
-        if (fake->sent[m].to == to && fake->sent[m].message.type == type) {
+    for (unsigned m = 0; m < fake->io.count; m++) {
+        if (fake->io.sent[m].to == to && fake->io.sent[m].message.type == type) {
             return (int)m;
         }
     }
     return -1;
 }
 
-static void test_a_fenced_node_tells_what_its_cache_has(void **state) {
-    (void)state;
-    for (uint64_t reach = 0; reach < 2; reach++) { /* the servers' replicas are behind, or have that clock */
+TEST(a_fenced_node_tells_what_its_cache_has) {
+    for (uint64_t reach = 0; reach < 2; reach++) { /* the servers' replicas lack clock 1, or one of them has it */
         struct fake *fake = fake_open_caches();
         struct message message = {0};
         fenced(fake, 0, 2, 0, 0);
@@ -1040,14 +950,13 @@ static void test_a_fenced_node_tells_what_its_cache_has(void **state) {
     }
 }
 
-/* The rows are at the server before the plan that needs them; a server that has a replica needs none. */
-static void test_a_server_gets_what_was_lost_before_the_plan(void **state) {
-    (void)state;
+/* The rows reach the server before the plan that needs them. A server with a replica gets no rows. */
+TEST(a_server_gets_what_was_lost_before_the_plan) {
     for (uint64_t reach = 0; reach < 2; reach++) {
         struct fake *fake = fake_open_caches();
         fenced(fake, 0, 2, 0, reach);
         fenced(fake, 1, 2, 0, 0);
-        forget(fake);
+        fake_io_forget(&fake->io);
         fake->next.epoch = 2;
         fake->next.plan.restore = 1;
         fake->next.placement.server = fake->next.placement.next_server = SELF + 1;
@@ -1059,39 +968,37 @@ static void test_a_server_gets_what_was_lost_before_the_plan(void **state) {
         assert_true(reach == 0 ? update >= 0 && update < plan : update < 0);
         assert_int_equal(first_sent(fake, SELF + 2, MESSAGE_UPDATE), -1);
         if (reach == 0) {
-            assert_int_equal(fake->sent[update].message.epoch, 2);
-            assert_int_equal(fake->sent[update].message.update.clock, 1);
+            assert_int_equal(fake->io.sent[update].message.epoch, 2);
+            assert_int_equal(fake->io.sent[update].message.update.clock, 1);
         }
         fake_close(fake);
     }
 }
 
-static void test_no_clock_begins_between_fence_and_plan(void **state) {
-    (void)state;
+TEST(no_clock_begins_between_fence_and_plan) {
     struct fake *fake = fake_open(3, 0);
     give_fence(fake, 2);
-    forget(fake);
-    computed(fake, 1, 1); /* what was under way goes on */
+    fake_io_forget(&fake->io);
+    computed(fake, 1, 1); /* the clock in progress is completed */
     assert_int_equal(fake->asked.evaluating, 0);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, NULL), 0);
-    give_plan(fake); /* of the old epoch */
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_FLUSH, NULL), 0);
+    give_plan(fake); /* a plan of the old epoch */
     assert_int_equal(fake->node.plan.terms.version, 1);
     fake->next.epoch = 2;
     give_plan(fake);
     struct message message = {0};
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_FLUSH, &message), 1);
     assert_int_equal(message.epoch, 2);
     answer_subscribes(fake, 0);
     evaluated(fake, 1);
     assert_int_equal(fake->asked.computing, 2);
-    forget(fake);
-    give_fence(fake, 2); /* late: over */
-    assert_int_equal(fake->count, 0);
-    fake_close(fake);
+    fake_io_forget(&fake->io);
+    give_fence(fake, 2); /* the fence is over */
+    assert_int_equal(fake->io.count, 0);
 }
 
-/* At clock 4 with nothing committed beyond 2, a node dies: what it left of the clocks after the restored one comes to
- * us. */
+/* A node dies at clock 4, while clocks after 2 are not committed. We get its shards in the clocks after the restored
+ * clock. */
 static struct fake *fake_recover_to(uint64_t restore, enum aml_mode mode) {
     struct fake *fake = fake_open(1, 0);
     fake->job.tables[0].mode = mode;
@@ -1105,7 +1012,7 @@ static struct fake *fake_recover_to(uint64_t restore, enum aml_mode mode) {
     assert_int_equal(fake->asked.evaluating, 4);
     evaluated(fake, 4);
     assert_int_equal(fake->asked.computing, 5);
-    computed(fake, 1, 5); /* not evaluated: waits for clock 4 */
+    computed(fake, 1, 5); /* not evaluated, as it waits for clock 4 */
     give_fence(fake, 2);
     fake->next.epoch = 2;
     fake->next.plan.restore = restore;
@@ -1113,7 +1020,7 @@ static struct fake *fake_recover_to(uint64_t restore, enum aml_mode mode) {
     add_assignment(fake, SELF, 1, 5, 0, 4);
     add_assignment(fake, SELF, 6, WIRE_CLOCK_NEVER, 0, 8);
     add_assignment(fake, origin_catch_up(SELF, 2), restore + 1, 5, 4, 4);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_plan(fake);
     answer_subscribes(fake, restore);
     return fake;
@@ -1123,21 +1030,20 @@ static struct fake *fake_recover(void) {
     return fake_recover_to(2, AML_ADD);
 }
 
-static void test_catch_ups_come_first(void **state) {
-    (void)state;
+TEST(catch_ups_come_first) {
     struct fake *fake = fake_recover();
     actor_id origin = origin_catch_up(SELF, 2);
     struct message message = {0};
-    assert_int_equal(fake->asked.preparing, 3); /* of the catch-up: everyone waits for it */
+    assert_int_equal(fake->asked.preparing, 3); /* the catch-up's set first, as all nodes wait for it */
     assert_int_equal(fake->asked.prepared_shards, 4);
     prepared(fake, 3, 40);
     assert_int_equal(fake->asked.preparing, 2);
-    evaluated(fake, 5); /* now, since the state that it waited for needs what comes now */
-    forget(fake);
+    evaluated(fake, 5); /* evaluated now, as the state that it waited for needs the catch-up */
+    fake_io_forget(&fake->io);
     computed(fake, 3, 3);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_FLUSH, &message), 1);
     assert_int_equal(message.flush.origin, origin);
-    evaluated(fake, 3); /* at once */
+    evaluated(fake, 3); /* without a wait */
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 1);
     assert_int_equal(message.progress.origin, origin);
     assert_int_equal(message.progress.clock, 3);
@@ -1150,14 +1056,13 @@ static void test_catch_ups_come_first(void **state) {
     evaluated(fake, 5);
     assert_int_equal(fake->asked.computing, 0);
     push(fake, 4, 5);
-    computed(fake, 2, 6); /* our own, with all shards */
+    computed(fake, 2, 6); /* our own assignment, of all shards */
     assert_int_equal(fake->node.work.evaluated, 5);
-    fake_close(fake);
 }
 
-/* The dead node's clock 3 is not committed: it may yet be done again, and what we put after it would stand. */
-static void test_a_catch_up_waits_for_the_commit_of_what_it_goes_on_from(void **state) {
-    (void)state;
+/* The dead node's clock 3 is not committed, so it may be repeated. Values that we overwrite in later clocks would
+ * then stay. */
+TEST(a_catch_up_waits_for_the_commit_of_what_it_goes_on_from) {
     struct fake *fake = fake_recover_to(3, AML_PUT);
     prepared(fake, 3, 40);
     prepared(fake, 2, 70);
@@ -1169,39 +1074,33 @@ static void test_a_catch_up_waits_for_the_commit_of_what_it_goes_on_from(void **
     computed(fake, 3, 5);
     evaluated(fake, 5);
     push_durable(fake, 3, 5, 3);
-    computed(fake, 2, 6); /* all shards: whatever is done again of clocks 4 and 5 is our own */
-    fake_close(fake);
+    computed(fake, 2, 6); /* with all shards, a repetition of clocks 4 and 5 would be our own */
 }
 
-static void test_sums_need_no_commit(void **state) {
-    (void)state;
+TEST(sums_need_no_commit) {
     struct fake *fake = fake_recover_to(3, AML_ADD);
     prepared(fake, 3, 40);
     evaluated(fake, 5);
     computed(fake, 3, 4);
-    fake_close(fake);
 }
 
-static void test_catch_ups_are_acknowledged_apart(void **state) {
-    (void)state;
+TEST(catch_ups_are_acknowledged_apart) {
     struct fake *fake = fake_recover();
     prepared(fake, 3, 40);
     evaluated(fake, 5);
     computed(fake, 3, 3);
     evaluated(fake, 3);
-    assert_int_equal(fake->node.reports.count, 6); /* 1 to 5, and 3 of the catch-up */
+    assert_int_equal(fake->node.reports.count, 6); /* clocks 1 to 5, and the catch-up's 3 */
     give_ack(fake, (struct message_heartbeat_ack){.progress = 5});
     assert_int_equal(fake->node.reports.count, 1);
     struct message ack = {.type = MESSAGE_HEARTBEAT_ACK, .epoch = 1, .heartbeat_ack = {.catch_up = 3}};
-    give(fake, ACTOR_CONTROLLER, &ack); /* of an epoch in which it meant another */
+    give(fake, ACTOR_CONTROLLER, &ack); /* for an epoch with another catch-up */
     assert_int_equal(fake->node.reports.count, 1);
     give_ack(fake, (struct message_heartbeat_ack){.catch_up = 3});
     assert_int_equal(fake->node.reports.count, 0);
-    fake_close(fake);
 }
 
-static void test_an_earlier_catch_up_goes_on_through_the_next_failure(void **state) {
-    (void)state;
+TEST(an_earlier_catch_up_goes_on_through_the_next_failure) {
     struct fake *fake = fake_recover();
     prepared(fake, 3, 40);
     evaluated(fake, 5);
@@ -1213,18 +1112,18 @@ static void test_an_earlier_catch_up_goes_on_through_the_next_failure(void **sta
     assert_int_equal(fake->asked.computing, 0);
     give_fence(fake, 3);
     fake->next.epoch = 3;
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_plan(fake);
     struct message message = {0};
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, &message), 5); /* 3 to 5, and the catch-up's 3 and 4 */
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_FLUSH, &message),
+                     5); /* clocks 3 to 5, and the catch-up's 3 and 4 */
     answer_subscribes(fake, 3);
     computed(fake, 3, 5);
     evaluated(fake, 5);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 4, .catch_up = 9});
-    assert_int_equal(fake->node.reports.count, 2); /* both of clock 5 */
+    assert_int_equal(fake->node.reports.count, 2); /* both reports of clock 5 */
     give_ack(fake, (struct message_heartbeat_ack){.progress = 5});
     assert_int_equal(fake->node.reports.count, 0);
-    fake_close(fake);
 }
 
 /* ---- Evaluation in place of a lost node, and of the last clock ---- */
@@ -1239,16 +1138,16 @@ static void give_evaluate(struct fake *fake, actor_id origin, uint64_t clock, ui
     give(fake, ACTOR_CONTROLLER, &message);
 }
 
-/* The PROGRESS of this clock was lost on the way; that of its catch-ups arrived and does not replace it. The node
- * sends it again before PROGRESS of later clocks, as the controller can complete none of these without it. */
+/* The PROGRESS of this clock was lost, but that of a catch-up arrived. The node sends the lost PROGRESS again,
+ * before that of later clocks, which the controller can't complete without it. */
 static void expect_sent_again_in_order(struct fake *fake, actor_id origin, uint64_t clock) {
     give_ack(fake, (struct message_heartbeat_ack){.progress = clock - 1, .catch_up = clock + 1});
-    forget(fake);
+    fake_io_forget(&fake->io);
     wait_ms(fake, 1000);
     uint64_t before = 0;
     bool found = false;
-    for (unsigned m = 0; m < fake->count; m++) {
-        const struct message *message = &fake->sent[m].message;
+    for (unsigned m = 0; m < fake->io.count; m++) {
+        const struct message *message = &fake->io.sent[m].message;
         if (message->type == MESSAGE_PROGRESS) {
             assert_true(message->progress.clock >= before);
             before = message->progress.clock;
@@ -1259,17 +1158,16 @@ static void expect_sent_again_in_order(struct fake *fake, actor_id origin, uint6
     assert_true(found);
 }
 
-static void test_what_a_lost_node_had_done_is_evaluated_when_asked(void **state) {
-    (void)state;
+TEST(what_a_lost_node_had_done_is_evaluated_when_asked) {
     struct fake *fake = fake_recover();
     actor_id origin = origin_catch_up(SELF, 2);
     struct message message = {0};
-    give_evaluate(fake, origin, 3, 4, 4);                    /* beyond the restored clock */
-    give_evaluate(fake, origin, 2, 6, 3);                    /* shard 8 of 8 */
-    give_evaluate(fake, origin_catch_up(OTHER, 2), 2, 4, 4); /* somebody else's */
+    give_evaluate(fake, origin, 3, 4, 4);                    /* after the restored clock */
+    give_evaluate(fake, origin, 2, 6, 3);                    /* shard 8, of 8 shards */
+    give_evaluate(fake, origin_catch_up(OTHER, 2), 2, 4, 4); /* another node's catch-up */
     assert_int_equal(fake->node.work.evaluation_count, 0);
     give_evaluate(fake, origin, 2, 4, 3);
-    give_evaluate(fake, origin, 2, 4, 3); /* again */
+    give_evaluate(fake, origin, 2, 4, 3); /* a repeat */
     assert_int_equal(fake->node.work.evaluation_count, 1);
     prepared(fake, 3, 40);
     evaluated(fake, 5);
@@ -1282,11 +1180,11 @@ static void test_what_a_lost_node_had_done_is_evaluated_when_asked(void **state)
             push(fake, c - 1, c);
         }
     }
-    forget(fake);
+    fake_io_forget(&fake->io);
     evaluated(fake, 5);
     assert_int_equal(fake->asked.set, 4);
     assert_true(fake->asked.again);
-    evaluated(fake, 2); /* before the node goes on */
+    evaluated(fake, 2); /* before the next clock */
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 2);
     assert_true(message.progress.origin == origin && message.progress.clock == 2 && message.progress.items == 0);
     assert_true(message.progress.evaluation == 1 && message.progress.last == 0);
@@ -1296,12 +1194,10 @@ static void test_what_a_lost_node_had_done_is_evaluated_when_asked(void **state)
     assert_false(fake->asked.evaluating);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 2, .catch_up = 2});
     assert_int_equal(fake->node.work.evaluation_count, 0);
-    fake_close(fake);
 }
 
-/* A later failure leads back behind the clock: whoever does it again evaluates it. */
-static void test_an_evaluation_for_a_clock_that_is_done_again_is_void(void **state) {
-    (void)state;
+/* A later failure restores an earlier clock: the nodes that repeat the clock evaluate it. */
+TEST(an_evaluation_for_a_clock_that_is_done_again_is_void) {
     struct fake *fake = fake_recover();
     give_evaluate(fake, origin_catch_up(SELF, 2), 2, 4, 3);
     assert_int_equal(fake->node.work.evaluation_count, 1);
@@ -1310,12 +1206,10 @@ static void test_an_evaluation_for_a_clock_that_is_done_again_is_void(void **sta
     fake->next.plan.restore = 1;
     give_plan(fake);
     assert_int_equal(fake->node.work.evaluation_count, 0);
-    fake_close(fake);
 }
 
-/* `proteus stop`: the clock that was evaluated turns out to be the last one. */
-static void test_a_clock_that_becomes_the_last_is_evaluated_again(void **state) {
-    (void)state;
+/* `proteus stop` makes a clock the last one after its evaluation. */
+TEST(a_clock_that_becomes_the_last_is_evaluated_again) {
     struct fake *fake = fake_open(1, 0);
     struct message message = {0};
     computed(fake, 1, 1);
@@ -1323,20 +1217,19 @@ static void test_a_clock_that_becomes_the_last_is_evaluated_again(void **state) 
     computed(fake, 1, 2);
     push(fake, 0, 1);
     give_ack(fake, (struct message_heartbeat_ack){.barrier = 1, .barrier_clock = 2});
-    evaluated(fake, 2); /* in state 1, as any clock */
+    evaluated(fake, 2); /* evaluated with the state of clock 1, as staleness allows */
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 2);
     assert_int_equal(message.progress.last, 0);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_ack(fake, (struct message_heartbeat_ack){.barrier = 2, .barrier_clock = WIRE_CLOCK_NEVER, .final = 2});
-    assert_int_equal(fake->asked.evaluating, 0); /* its state is not here yet */
+    assert_int_equal(fake->asked.evaluating, 0); /* the state of clock 2 has not arrived */
     push(fake, 1, 2);
     assert_true(fake->asked.again);
     evaluated(fake, 2);
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 1);
     assert_true(message.progress.evaluation == 1 && message.progress.last == 1 && message.progress.items == 0);
-    assert_int_equal(fake->asked.evaluating, 0); /* once */
+    assert_int_equal(fake->asked.evaluating, 0); /* only once */
     assert_int_equal(fake->node.state, NODE_FINISHED);
-    fake_close(fake);
 }
 
 /* ---- The end ---- */
@@ -1347,12 +1240,11 @@ static struct fake *fake_finish(void) {
     push(fake, 0, 1);
     evaluated(fake, 1);
     assert_int_equal(fake->node.state, NODE_FINISHED);
-    forget(fake);
+    fake_io_forget(&fake->io);
     return fake;
 }
 
-static void test_the_model_is_saved_when_asked(void **state) {
-    (void)state;
+TEST(the_model_is_saved_when_asked) {
     struct fake *fake = fake_finish();
     give_save(fake, 0, 1);
     give_save(fake, 0, 1);
@@ -1364,16 +1256,14 @@ static void test_the_model_is_saved_when_asked(void **state) {
     assert_int_equal(told(fake, MESSAGE_LEAVE, NULL), 1);
     assert_int_equal(fake->asked.ends, 1);
     assert_int_equal(fake->asked.end_code, 0);
-    fake_close(fake);
 }
 
-/* Each attempt calls finish once. */
-static void test_a_failed_saving_is_tried_again_when_asked(void **state) {
-    (void)state;
+/* Each attempt calls `finish` once. */
+TEST(a_failed_saving_is_tried_again_when_asked) {
     struct message saved;
     struct fake *fake = fake_finish();
     give_save(fake, 0, 1);
-    give_save(fake, 0, 2); /* the first is not through: it counts */
+    give_save(fake, 0, 2); /* the first attempt is still running and counts for both requests */
     assert_int_equal(fake->asked.saves, 1);
     node_saved(&fake->node, AML_EFAIL, "Too many open files");
     assert_int_equal(told(fake, MESSAGE_SAVED, &saved), 1);
@@ -1386,11 +1276,9 @@ static void test_a_failed_saving_is_tried_again_when_asked(void **state) {
     assert_true(saved.saved.attempt == 2 && saved.saved.code == 0);
     give_save(fake, 0, 1);
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 2);
-    fake_close(fake);
 }
 
-static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state) {
-    (void)state;
+TEST(a_failure_while_saving_puts_the_node_back_to_work) {
     struct fake *fake = fake_finish();
     give_save(fake, 0, 1);
     give_fence(fake, 2);
@@ -1403,23 +1291,22 @@ static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state)
     assert_int_equal(fake->node.state, NODE_STARTED);
     answer_subscribes(fake, 0);
     prepared(fake, 3, 10);
-    assert_int_equal(fake->asked.computing, 0); /* the app still saves */
-    give_save(fake, 1, 1);                      /* of the old epoch */
+    assert_int_equal(fake->asked.computing, 0); /* the app is still saving */
+    give_save(fake, 1, 1);                      /* a request of the old epoch */
     node_saved(&fake->node, AML_ESTOP, "stopped");
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 0);
     computed(fake, 3, 1);
     evaluated(fake, 1);
     push(fake, 0, 1);
-    evaluated(fake, 1); /* now in the last clock's state */
+    evaluated(fake, 1); /* again, with the last clock's state */
     prepared(fake, 2, 10);
-    evaluated(fake, 1); /* the state is another than before the failure */
+    evaluated(fake, 1); /* again, as the state differs from that before the failure */
     assert_int_equal(fake->node.state, NODE_FINISHED);
     assert_int_equal(fake->asked.saves, 1);
     give_save(fake, 0, 1);
     assert_int_equal(fake->asked.saves, 2);
     node_saved(&fake->node, 0, "");
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 1);
-    fake_close(fake);
 }
 
 /* ---- Notes ---- */
@@ -1429,9 +1316,8 @@ static void answer_note(struct fake *fake, uint64_t request) {
     give(fake, ACTOR_CONTROLLER, &outcome);
 }
 
-/* A note is repeated until it is answered, and only in a job that has welcomed the node. */
-static void test_a_note_is_said_until_it_is_answered(void **state) {
-    (void)state;
+/* A note is repeated until it is answered, and sent only after the job has welcomed the node. */
+TEST(a_note_is_said_until_it_is_answered) {
     struct message first = {0};
     struct message second = {0};
     struct fake *fake = fake_new_as(SELF, 0, 1);
@@ -1443,25 +1329,23 @@ static void test_a_note_is_said_until_it_is_answered(void **state) {
     node_note(&fake->node, "no better than a constant");
     assert_int_equal(told(fake, MESSAGE_APP_NOTE, &second), 2);
     assert_int_not_equal(first.app_note.request, second.app_note.request);
-    forget(fake);
+    fake_io_forget(&fake->io);
     wait_ms(fake, 100);
     assert_int_equal(told(fake, MESSAGE_APP_NOTE, NULL), 2);
-    forget(fake);
+    fake_io_forget(&fake->io);
     answer_note(fake, first.app_note.request);
-    answer_note(fake, first.app_note.request); /* the controller has got it twice */
+    answer_note(fake, first.app_note.request); /* the controller got the note twice */
     node_connected(&fake->node, ACTOR_CONTROLLER);
     assert_int_equal(told(fake, MESSAGE_APP_NOTE, &first), 1);
     assert_int_equal(first.app_note.request, second.app_note.request);
-    forget(fake);
+    fake_io_forget(&fake->io);
     answer_note(fake, second.app_note.request);
     wait_ms(fake, 100);
     assert_int_equal(told(fake, MESSAGE_APP_NOTE, NULL), 0);
-    fake_close(fake);
 }
 
-/* The answer to a note is none to the node's wish to leave. */
-static void test_a_noted_node_still_leaves(void **state) {
-    (void)state;
+/* The answer to a note does not answer the node's request to leave. */
+TEST(a_noted_node_still_leaves) {
     struct message note = {0};
     struct fake *fake = fake_open(0, 2);
     node_note(&fake->node, "a");
@@ -1470,22 +1354,18 @@ static void test_a_noted_node_still_leaves(void **state) {
     answer_note(fake, note.app_note.request);
     assert_true(fake->node.departure.requested);
     assert_int_equal(fake->asked.ends, 0);
-    fake_close(fake);
 }
 
-static void test_too_many_notes_are_left_out(void **state) {
-    (void)state;
+TEST(too_many_notes_are_left_out) {
     struct fake *fake = fake_open(0, 1);
     for (unsigned n = 0; n < NODE_NOTES_MAX + 5; n++) {
         node_note(&fake->node, "a");
     }
     assert_int_equal(told(fake, MESSAGE_APP_NOTE, NULL), NODE_NOTES_MAX);
-    fake_close(fake);
 }
 
-/* What the app says of the last clock, and in `finish`, arrives before the job can end. */
-static void test_the_end_waits_for_notes(void **state) {
-    (void)state;
+/* Notes of the last clock, and of `finish`, arrive before the job can end. */
+TEST(the_end_waits_for_notes) {
     struct message note = {0};
     struct fake *fake = fake_open(0, 1);
     computed(fake, 1, 1);
@@ -1496,7 +1376,7 @@ static void test_the_end_waits_for_notes(void **state) {
     assert_int_equal(told(fake, MESSAGE_APP_NOTE, &note), 1);
     answer_note(fake, note.app_note.request);
     assert_int_equal(fake->node.state, NODE_FINISHED);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_save(fake, 0, 1);
     node_note(&fake->node, "the model has 3 rows");
     node_saved(&fake->node, 0, "");
@@ -1508,13 +1388,11 @@ static void test_the_end_waits_for_notes(void **state) {
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 1);
     answer_note(fake, note.app_note.request);
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 1);
-    fake_close(fake);
 }
 
 /* ---- The end, after failures ---- */
 
-static void test_saving_again_waits_for_the_abandoned_one(void **state) {
-    (void)state;
+TEST(saving_again_waits_for_the_abandoned_one) {
     struct fake *fake = fake_finish();
     give_save(fake, 0, 1);
     fake->next.epoch = 2;
@@ -1528,11 +1406,9 @@ static void test_saving_again_waits_for_the_abandoned_one(void **state) {
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 0);
     node_saved(&fake->node, 0, "");
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 1);
-    fake_close(fake);
 }
 
-static void test_leaving_is_asked_for_until_answered(void **state) {
-    (void)state;
+TEST(leaving_is_asked_for_until_answered) {
     struct fake *fake = fake_open(1, 0);
     struct message message = {0};
     node_leave_soon(&fake->node, 5000);
@@ -1542,20 +1418,18 @@ static void test_leaving_is_asked_for_until_answered(void **state) {
     assert_int_equal(message.frames[0]->size, 0);
     wait_ms(fake, 200);
     assert_int_equal(told(fake, MESSAGE_EVICT, &message), 2);
-    assert_int_equal(message.evict.notice_ms, 4800); /* what is left of it */
+    assert_int_equal(message.evict.notice_ms, 4800); /* the remaining time */
     struct message outcome = {.type = MESSAGE_OUTCOME, .outcome = {.request = message.evict.request}};
     give(fake, ACTOR_CONTROLLER, &outcome);
     wait_ms(fake, 200);
     assert_int_equal(told(fake, MESSAGE_EVICT, NULL), 2);
-    assert_int_equal(fake->asked.computing, 1); /* until DONE */
+    assert_int_equal(fake->asked.computing, 1); /* works until DONE */
     give_empty(fake, MESSAGE_DONE, 0);
     assert_int_equal(fake->asked.ends, 1);
-    fake_close(fake);
 }
 
-/* The process is about to die: no message and no timer makes the node do anything. */
-static void test_a_node_whose_app_crashes_says_so_and_stands_still(void **state) {
-    (void)state;
+/* The process is about to die: neither messages nor timers make the node do anything. */
+TEST(a_node_whose_app_crashes_says_so_and_stands_still) {
     struct fake *fake = fake_open(1, 0);
     struct message message = {0};
     const struct message_crashed facts = {.signal = 11, .clock = 7, .function = "clock"};
@@ -1574,14 +1448,12 @@ static void test_a_node_whose_app_crashes_says_so_and_stands_still(void **state)
     fake_close(fake);
     fake = fake_open(1, 0);
     give_empty(fake, MESSAGE_DONE, 0);
-    assert_false(node_crashed(&fake->node, &facts)); /* it takes no part any more */
+    assert_false(node_crashed(&fake->node, &facts)); /* the node has left the job */
     assert_int_equal(told(fake, MESSAGE_CRASHED, NULL), 0);
-    fake_close(fake);
 }
 
-/* A signal, the cloud, BidBrain: several may warn, and the least time counts. */
-static void test_a_shorter_warning_counts(void **state) {
-    (void)state;
+/* A signal, the cloud and BidBrain may each give a warning; the shortest time counts. */
+TEST(a_shorter_warning_counts) {
     struct fake *fake = fake_open(1, 0);
     struct message message = {0};
     node_leave_soon(&fake->node, 60000);
@@ -1594,16 +1466,14 @@ static void test_a_shorter_warning_counts(void **state) {
     assert_int_equal(told(fake, MESSAGE_EVICT, &message), 2);
     assert_int_equal(message.evict.notice_ms, 3000);
     wait_ms(fake, 200);
-    assert_int_equal(told(fake, MESSAGE_EVICT, &message), 3); /* until that is answered too */
+    assert_int_equal(told(fake, MESSAGE_EVICT, &message), 3); /* repeated until the shorter warning is answered */
     assert_int_equal(message.evict.notice_ms, 2800);
     give(fake, ACTOR_CONTROLLER, &outcome);
     wait_ms(fake, 200);
     assert_int_equal(told(fake, MESSAGE_EVICT, NULL), 3);
-    fake_close(fake);
 }
 
-static void test_who_can_not_leave_fails(void **state) {
-    (void)state;
+TEST(who_can_not_leave_fails) {
     struct fake *fake = fake_open(1, 0);
     struct message message = {0};
     node_leave_soon(&fake->node, 5000);
@@ -1616,86 +1486,76 @@ static void test_who_can_not_leave_fails(void **state) {
     assert_int_equal(told(fake, MESSAGE_FAIL, NULL), 1);
     assert_int_equal(fake->asked.end_code, AML_EINPUT);
     assert_string_equal(fake->asked.end_text, "the last node");
-    fake_close(fake);
 }
 
-static void test_who_was_given_up_starts_anew(void **state) {
-    (void)state;
+TEST(who_was_given_up_starts_anew) {
     struct fake *fake = fake_open(1, 0);
     give_empty(fake, MESSAGE_REJOIN, 0);
     give_empty(fake, MESSAGE_REJOIN, 0);
     assert_int_equal(fake->asked.rejoins, 1);
     assert_int_equal(fake->asked.ends, 0);
-    assert_int_equal(fake->timer_us, 0);
-    fake_close(fake);
+    assert_int_equal(fake->io.timer_us, 0);
 }
 
 /* ---- Silence ---- */
 
-static void test_the_controller_may_be_gone_for_a_while(void **state) {
-    (void)state;
+TEST(the_controller_may_be_gone_for_a_while) {
     struct fake *fake = fake_open(1, 0);
     for (unsigned i = 0; i < 199; i++) {
         wait_ms(fake, 100);
-        forget(fake);
+        fake_io_forget(&fake->io);
     }
     assert_int_equal(fake->asked.ends, 0);
     wait_ms(fake, 200);
     assert_int_equal(fake->asked.ends, 1);
     assert_int_equal(fake->asked.end_code, AML_EFAIL);
-    fake_close(fake);
 }
 
-static void test_before_the_welcome_patience_is_short(void **state) {
-    (void)state;
+TEST(before_the_welcome_patience_is_short) {
     struct fake *fake = fake_new(1, 0);
     for (unsigned i = 0; i < 50; i++) {
         wait_ms(fake, 100);
-        forget(fake);
+        fake_io_forget(&fake->io);
     }
     assert_int_equal(fake->asked.ends, 0);
     wait_ms(fake, 100);
     assert_int_equal(fake->asked.ends, 1);
-    fake_close(fake);
 }
 
-/* What was not acknowledged is sent again, twice as much each time that all of it has arrived: after a while without a
- * controller thousands of clocks are to be told of. */
-static void test_more_is_reported_again_when_it_arrives(void **state) {
-    (void)state;
+/* Unacknowledged reports are sent again, in batches that double each time a whole batch was acknowledged. Thousands
+ * of clocks may have to be reported after a time without a controller. */
+TEST(more_is_reported_again_when_it_arrives) {
     enum { CLOCKS = 150 };
     struct fake *fake = fake_open(0, CLOCKS);
     for (uint64_t c = 1; c <= CLOCKS; c++) {
         computed(fake, 1, c);
         push(fake, c - 1, c);
         evaluated(fake, c);
-        forget(fake);
+        fake_io_forget(&fake->io);
     }
     assert_int_equal(fake->node.reports.count, CLOCKS);
     wait_ms(fake, 150);
     assert_int_equal(told(fake, MESSAGE_PROGRESS, NULL), 16);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 16});
     assert_int_equal(told(fake, MESSAGE_PROGRESS, NULL), 32);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 40});
     assert_int_equal(told(fake, MESSAGE_PROGRESS, NULL), 0);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 48});
     assert_int_equal(told(fake, MESSAGE_PROGRESS, NULL), 64);
-    for (unsigned b = 0; b < 10; b++) { /* nothing arrives any more */
-        forget(fake);
+    for (unsigned b = 0; b < 10; b++) { /* no acknowledgement arrives */
+        fake_io_forget(&fake->io);
         wait_ms(fake, 150);
     }
     assert_int_equal(told(fake, MESSAGE_PROGRESS, NULL), 16);
-    fake_close(fake);
 }
 
-static void test_a_silent_server_is_reported(void **state) {
-    (void)state;
+TEST(a_silent_server_is_reported) {
     struct fake *fake = fake_open(0, 0);
     struct message message = {0};
     computed(fake, 1, 1);
-    forget(fake);
+    fake_io_forget(&fake->io);
     for (unsigned i = 0; i < 10; i++) {
         wait_ms(fake, 100);
     }
@@ -1705,113 +1565,100 @@ static void test_a_silent_server_is_reported(void **state) {
     told(fake, MESSAGE_HEARTBEAT, &message);
     assert_int_equal(message.heartbeat.silent, OTHER);
     assert_int_equal(fake->asked.ends, 0);
-    fake_close(fake);
 }
 
-static void test_who_was_stopped_itself_accuses_nobody(void **state) {
-    (void)state;
+TEST(who_was_stopped_itself_accuses_nobody) {
     struct fake *fake = fake_open(0, 0);
     struct message message = {0};
     computed(fake, 1, 1);
-    forget(fake);
+    fake_io_forget(&fake->io);
     wait_ms(fake, 100 * 1000);
     assert_true(told(fake, MESSAGE_HEARTBEAT, &message) > 0);
     assert_int_equal(message.heartbeat.silent, ACTOR_NONE);
     assert_int_equal(fake->asked.ends, 0);
-    fake_close(fake);
 }
 
 /* ---- Our servers ---- */
 
 static void give_checkpoint(struct fake *fake, uint64_t number) {
-    static const uint32_t partitions[] = {0, 3}; /* the second is none of ours */
+    static const uint32_t partitions[] = {0, 3}; /* this node does not serve the second partition */
     struct message message = {
         .type = MESSAGE_CHECKPOINT, .checkpoint = {.number = number, .clock = 8}, .frame_count = 1};
     message.frames[0] = buffer_copy(partitions, sizeof partitions);
     give(fake, ACTOR_CONTROLLER, &message);
 }
 
-static void test_checkpoints_are_passed_on_and_answered(void **state) {
-    (void)state;
+TEST(checkpoints_are_passed_on_and_answered) {
     struct fake *fake = fake_open(1, 0);
     struct message message = {0};
     give_checkpoint(fake, 1);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_CHECKPOINT, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_CHECKPOINT, &message), 1);
     assert_int_equal(message.frames[0]->size, sizeof(uint32_t));
-    assert_int_equal(sent(fake, SELF + 2, MESSAGE_CHECKPOINT, NULL), 0);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 2, MESSAGE_CHECKPOINT, NULL), 0);
     struct message written = {.type = MESSAGE_WRITTEN,
                               .written = {.number = 1, .state = WRITTEN_PROMISED, .clock = 8, .checksum = 77}};
     give(fake, SELF + 1, &written);
     assert_int_equal(told(fake, MESSAGE_WRITTEN, &message), 1);
     assert_int_equal(message.written.state, WRITTEN_PROMISED);
-    give_checkpoint(fake, 1); /* is it written yet? */
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_CHECKPOINT, NULL), 2);
+    give_checkpoint(fake, 1); /* asks again whether the file is written */
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_CHECKPOINT, NULL), 2);
     written.written.state = WRITTEN_DONE;
-    forget(fake);
+    fake_io_forget(&fake->io);
     give(fake, SELF + 1, &written);
     assert_int_equal(told(fake, MESSAGE_WRITTEN, &message), 1);
     assert_int_equal(message.written.checksum, 77);
     give_checkpoint(fake, 1); /* the answer was lost */
     assert_int_equal(told(fake, MESSAGE_WRITTEN, NULL), 2);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_CHECKPOINT, NULL), 0);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_CHECKPOINT, NULL), 0);
     give_checkpoint(fake, 2); /* another attempt */
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_CHECKPOINT, NULL), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_CHECKPOINT, NULL), 1);
     assert_int_equal(told(fake, MESSAGE_WRITTEN, NULL), 2);
-    fake_close(fake);
 }
 
-static void test_an_epoch_makes_checkpoints_void(void **state) {
-    (void)state;
+TEST(an_epoch_makes_checkpoints_void) {
     struct fake *fake = fake_open(1, 0);
     give_checkpoint(fake, 1);
     struct message written = {.type = MESSAGE_WRITTEN, .written = {.number = 1, .clock = 8}};
     give(fake, SELF + 1, &written);
     fake->next.epoch = 2;
     give_plan(fake);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_checkpoint(fake, 1);
     assert_int_equal(told(fake, MESSAGE_WRITTEN, NULL), 0);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_CHECKPOINT, NULL), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_CHECKPOINT, NULL), 1);
     struct message late = {.type = MESSAGE_WRITTEN, .epoch = 1, .written = {.number = 1, .clock = 8}};
     give(fake, SELF + 1, &late);
     assert_int_equal(told(fake, MESSAGE_WRITTEN, NULL), 0);
-    fake_close(fake);
 }
 
-static void test_a_server_that_fails_fails_the_node(void **state) {
-    (void)state;
+TEST(a_server_that_fails_fails_the_node) {
     struct fake *fake = fake_open(1, 0);
     struct message fail = {.type = MESSAGE_FAIL, .text = {.code = AML_ELIMIT}};
-    give(fake, REMOTE, &fail); /* not ours */
+    give(fake, REMOTE, &fail); /* from another node's server */
     assert_int_equal(fake->asked.ends, 0);
     struct message own = {.type = MESSAGE_FAIL, .text = {.code = AML_ELIMIT}};
     give(fake, SELF + 2, &own);
     assert_int_equal(fake->asked.end_code, AML_ELIMIT);
     assert_int_equal(told(fake, MESSAGE_FAIL, NULL), 1);
-    fake_close(fake);
 }
 
-static void test_a_pulse_that_fails_fails_the_node(void **state) {
-    (void)state;
+TEST(a_pulse_that_fails_fails_the_node) {
     struct fake *fake = fake_open(1, 0);
     struct message fail = {.type = MESSAGE_FAIL, .text = {.code = AML_EFAIL}};
-    give(fake, actor_pulse(REMOTE), &fail); /* not ours */
+    give(fake, actor_pulse(REMOTE), &fail); /* from another node's pulse */
     assert_int_equal(fake->asked.ends, 0);
     struct message own = {.type = MESSAGE_FAIL, .text = {.code = AML_EFAIL}};
     give(fake, actor_pulse(SELF), &own);
     assert_int_equal(fake->asked.end_code, AML_EFAIL);
     assert_int_equal(told(fake, MESSAGE_FAIL, NULL), 1);
-    fake_close(fake);
 }
 
-/* The controller hears of it at once, and with each heartbeat, until the epoch is over; then the next one may be
- * accused. */
-static void test_an_accusation_is_repeated_in_its_epoch(void **state) {
-    (void)state;
+/* The accusation is sent at once, and with each heartbeat until the epoch ends. Then the next node may be accused. */
+TEST(an_accusation_is_repeated_in_its_epoch) {
     struct fake *fake = fake_open(1, 0);
     struct message heard = {0};
     struct message foreign = {.type = MESSAGE_ACCUSE, .accuse = {.accused = actor_node(REMOTE), .text = "foreign"}};
-    give(fake, REMOTE, &foreign); /* not of our server */
+    give(fake, REMOTE, &foreign); /* not from this node's server */
     assert_int_equal(told(fake, MESSAGE_ACCUSE, NULL), 0);
     struct message own = {.type = MESSAGE_ACCUSE, .accuse = {.accused = actor_node(REMOTE), .text = "own"}};
     give(fake, SELF + 1, &own);
@@ -1819,13 +1666,13 @@ static void test_an_accusation_is_repeated_in_its_epoch(void **state) {
     assert_int_equal(heard.accuse.accused, actor_node(REMOTE));
     assert_string_equal(heard.accuse.text, "own");
     struct message impossible = {.type = MESSAGE_PUSH, .push = {.clock = 1000}};
-    give(fake, REMOTE, &impossible); /* one at a time */
-    forget(fake);
+    give(fake, REMOTE, &impossible); /* only one accusation at a time */
+    fake_io_forget(&fake->io);
     wait_ms(fake, 100);
     assert_int_equal(told(fake, MESSAGE_ACCUSE, &heard), 1);
     assert_string_equal(heard.accuse.text, "own");
     fake->next.epoch = 2;
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_fence(fake, 2);
     give(fake, SELF + 1, &(struct message){.type = MESSAGE_ACCUSE, .epoch = 1, .accuse = {.text = "late"}});
     wait_ms(fake, 100);
@@ -1835,7 +1682,6 @@ static void test_an_accusation_is_repeated_in_its_epoch(void **state) {
     give(fake, REMOTE, &impossible);
     assert_int_equal(told(fake, MESSAGE_ACCUSE, &heard), 1);
     assert_string_equal(heard.accuse.text, "PUSH: clock 1000, at most 0 is possible");
-    fake_close(fake);
 }
 
 /* ---- Lots ---- */
@@ -1845,7 +1691,7 @@ static uint64_t digest_of(uint32_t first, uint32_t second) {
     return hash_bytes((const unsigned char *)shards, sizeof shards, 0);
 }
 
-/* OTHER's message about the node's lot, as the node's server passes it on. */
+/* OTHER's message about this node's lot, passed on by this node's server. */
 static void give_lot(struct fake *fake, enum lot_kind kind, uint64_t clock, uint64_t claim, uint64_t digest) {
     struct message message = {.type = MESSAGE_LOT};
     message.lot = (struct message_lot){
@@ -1862,9 +1708,9 @@ static void give_lot_metrics(struct fake *fake, uint64_t claim) {
 
 static unsigned lots_sent(const struct fake *fake, actor_id to, enum lot_kind kind) {
     unsigned found = 0;
-    for (unsigned m = 0; m < fake->count; m++) {
-        const struct message *message = &fake->sent[m].message;
-        found += message->type == MESSAGE_LOT && message->lot.kind == kind && fake->sent[m].to == to ? 1 : 0;
+    for (unsigned m = 0; m < fake->io.count; m++) {
+        const struct message *message = &fake->io.sent[m].message;
+        found += message->type == MESSAGE_LOT && message->lot.kind == kind && fake->io.sent[m].to == to ? 1 : 0;
     }
     return found;
 }
@@ -1877,12 +1723,11 @@ static void gathered(struct fake *fake) {
     node_gathered(&fake->node);
 }
 
-static void test_a_lot_is_given_away_once_and_awaited(void **state) {
-    (void)state;
+TEST(a_lot_is_given_away_once_and_awaited) {
     struct fake *fake = fake_open_lots();
     struct message progress = {0};
-    give_lot(fake, LOT_ASK, 1, 7, digest_of(6, 7)); /* not our lot */
-    give_lot(fake, LOT_ASK, 2, 8, digest_of(2, 3)); /* not our clock */
+    give_lot(fake, LOT_ASK, 1, 7, digest_of(6, 7)); /* not this node's lot */
+    give_lot(fake, LOT_ASK, 2, 8, digest_of(2, 3)); /* not the present clock */
     assert_int_equal(lots_sent(fake, SELF + 1, LOT_KEEP), 2);
     give_lot(fake, LOT_ASK, 1, 9, digest_of(2, 3));
     assert_int_equal(lots_sent(fake, SELF + 1, LOT_GIVE), 1);
@@ -1891,23 +1736,21 @@ static void test_a_lot_is_given_away_once_and_awaited(void **state) {
     assert_int_equal(node_lot_take(&fake->node.work.lots), -1);
     node_computed(&fake->node, 5, 1000);
     assert_int_equal(fake->asked.gathers, 0);
-    give_lot(fake, LOT_DONE, 1, 10, 0); /* another claim */
+    give_lot(fake, LOT_DONE, 1, 10, 0); /* for a refused request */
     assert_int_equal(fake->asked.gathers, 0);
     give_lot(fake, LOT_DONE, 1, 9, 0);
-    assert_int_equal(fake->asked.gathers, 0); /* its metrics have not come */
+    assert_int_equal(fake->asked.gathers, 0); /* the lot's metrics are missing */
     give_lot_metrics(fake, 9);
     gathered(fake);
     push(fake, 0, 1);
     evaluated(fake, 1);
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &progress), 1);
     assert_int_equal(progress.progress.items, 10);
-    assert_int_equal(progress.progress.compute_us, 2000); /* as without help */
-    fake_close(fake);
+    assert_int_equal(progress.progress.compute_us, 2000); /* estimated as without help */
 }
 
-/* It has not come back either if its metrics, or only they, are lost. */
-static void test_a_lot_that_does_not_come_back_is_done_here(void **state) {
-    (void)state;
+/* A lot is computed here if its result, its metrics or both are lost. */
+TEST(a_lot_that_does_not_come_back_is_done_here) {
     for (unsigned way = 0; way < 3; way++) {
         struct fake *fake = fake_open_lots();
         give_lot(fake, LOT_ASK, 1, 9, digest_of(2, 3));
@@ -1923,13 +1766,12 @@ static void test_a_lot_that_does_not_come_back_is_done_here(void **state) {
     }
 }
 
-static void test_a_lot_that_comes_back_too_late_is_dropped(void **state) {
-    (void)state;
+TEST(a_lot_that_comes_back_too_late_is_dropped) {
     struct fake *fake = fake_open_lots();
     struct message progress = {0};
     give_lot(fake, LOT_ASK, 1, 9, digest_of(2, 3));
     node_computed(&fake->node, 5, 1000);
-    assert_true(fake->timer_us <= fake->now_us + 10 * 1000);
+    assert_true(fake->io.timer_us <= fake->io.now_us + 10 * 1000);
     wait_ms(fake, 10);
     assert_int_equal(fake->asked.lots, 1);
     assert_int_equal(node_lot_take(&fake->node.work.lots), 0);
@@ -1943,14 +1785,12 @@ static void test_a_lot_that_comes_back_too_late_is_dropped(void **state) {
     assert_int_equal(progress.progress.items, 10);
     assert_int_equal(fake->asked.computing, 2);
     give_lot(fake, LOT_ASK, 2, 11, digest_of(2, 3));
-    give_fence(fake, 2); /* the helper may be the one that is gone */
+    give_fence(fake, 2); /* the helper may be the lost node */
     node_computed(&fake->node, 5, 1000);
     assert_int_equal(fake->asked.lots, 2);
-    fake_close(fake);
 }
 
-static void test_a_node_that_waits_asks_for_a_lot(void **state) {
-    (void)state;
+TEST(a_node_that_waits_asks_for_a_lot) {
     struct fake *fake = fake_open_lots();
     static const struct wire_metric_sum sum = {.sum = 3, .weight = 5};
     struct message message = {0};
@@ -1958,7 +1798,7 @@ static void test_a_node_that_waits_asks_for_a_lot(void **state) {
     node_computed(&fake->node, 10, 5000);
     gathered(fake);
     assert_int_equal(lots_sent(fake, REMOTE, LOT_ASK), 1);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_LOT, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_LOT, &message), 1);
     assert_true(message.lot.passed.receiver == OTHER && message.lot.clock == 1 &&
                 message.lot.digest == digest_of(6, 7));
     struct message give_it = {.type = MESSAGE_LOT, .lot = message.lot};
@@ -1966,26 +1806,24 @@ static void test_a_node_that_waits_asks_for_a_lot(void **state) {
     give_it.lot.passed.sender = OTHER;
     give(fake, REMOTE, &give_it);
     assert_int_equal(fake->asked.helped, 2);
-    push(fake, 0, 1); /* the owner did not wait */
+    push(fake, 0, 1); /* the owner did the lot itself */
     assert_int_equal(fake->asked.computing, 0);
     fake->asked.helped = 0;
     node_helped(&fake->node, 5, &sum);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_LOT_METRICS, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_LOT_METRICS, &message), 1);
     assert_true(message.lot_metrics.passed.receiver == OTHER && message.lot_metrics.claim == 1);
     assert_int_equal(lots_sent(fake, REMOTE, LOT_DONE), 1);
     evaluated(fake, 1);
     assert_int_equal(fake->asked.computing, 2);
-    fake_close(fake);
 }
 
-static void test_an_answer_that_comes_too_late_is_declined(void **state) {
-    (void)state;
+TEST(an_answer_that_comes_too_late_is_declined) {
     struct fake *fake = fake_open_lots();
     struct message message = {0};
     assert_int_equal(node_lot_take(&fake->node.work.lots), 0);
     node_computed(&fake->node, 10, 5000);
     gathered(fake);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_LOT, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_LOT, &message), 1);
     struct message give_it = {.type = MESSAGE_LOT, .lot = message.lot};
     give_it.lot.kind = LOT_GIVE;
     give_it.lot.passed.sender = OTHER;
@@ -1994,14 +1832,13 @@ static void test_an_answer_that_comes_too_late_is_declined(void **state) {
     give(fake, REMOTE, &give_it);
     assert_int_equal(fake->asked.helped, 0);
     assert_int_equal(lots_sent(fake, REMOTE, LOT_LEFT), 1);
-    fake_close(fake);
 }
 
 /* ---- Averages between local steps ---- */
 
 enum { MODEL_ROWS = 3, MODEL_WIDTH = 2, MODEL_ELEMENTS = MODEL_ROWS * MODEL_WIDTH, STEPS = 4 };
 
-/* As fake_open, with a table of floats that is averaged, by AD-PSGD; the first of STEPS local steps is computed. OTHER
+/* fake_open with an averaged table of floats and AD-PSGD; the first of STEPS local steps is being computed. OTHER
  * has a third as many shards. */
 static struct fake *fake_open_gossip(actor_id self) {
     struct fake *fake = fake_new_as(self, 0, 8);
@@ -2019,8 +1856,8 @@ static struct fake *fake_open_gossip(actor_id self) {
     start_beside_other(fake, self, 6);
     assert_int_equal(fake->asked.computing, 1);
     assert_int_equal(fake->node.work.gossip.steps, STEPS);
-    assert_int_equal(cache_add(&fake->node.cache, 0, 0), 0); /* with all other rows */
-    forget(fake);
+    assert_int_equal(cache_add(&fake->node.cache, 0, 0), 0); /* the table is replicated, so this adds all rows */
+    fake_io_forget(&fake->io);
     return fake;
 }
 
@@ -2028,7 +1865,7 @@ static float *model_row(struct fake *fake, unsigned row) {
     return (float *)(void *)cache_row(&fake->node.cache.tables[0], row);
 }
 
-/* The app's step changes every element by this. */
+/* A step of the app that adds `change` to every element. */
 static void step(struct fake *fake, float change) {
     for (unsigned r = 0; r < MODEL_ROWS; r++) {
         for (unsigned e = 0; e < MODEL_WIDTH; e++) {
@@ -2067,18 +1904,19 @@ static void give_answer(struct fake *fake, uint64_t claim, float move) {
     give(fake, REMOTE, &message);
 }
 
-/* Expects one GOSSIP of this kind, whose elements are all `value`, and forgets it; NAN: it has no rows. */
+/* Checks that one GOSSIP of this kind was sent, whose elements are all `value` (NAN: without rows), and forgets all
+ * messages. */
 static void expect_gossip(struct fake *fake, actor_id to, enum gossip_kind kind, float value) {
     struct message message = {0};
     struct rows_view view;
-    assert_int_equal(sent(fake, to, MESSAGE_GOSSIP, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, to, MESSAGE_GOSSIP, &message), 1);
     assert_int_equal(message.gossip.kind, kind);
     assert_true(message.gossip.passed.receiver == OTHER && message.gossip.clock == 1);
     assert_int_equal(rows_find(&message, 0, &view), !isnan(value));
     for (unsigned e = 0; !isnan(value) && e < MODEL_ELEMENTS; e++) {
         assert_true(fabsf(((const float *)(const void *)view.values)[e] - value) < 1e-6F);
     }
-    forget(fake);
+    fake_io_forget(&fake->io);
 }
 
 static void expect_rows(struct fake *fake, float value) {
@@ -2094,103 +1932,99 @@ static void give_refusal(struct fake *fake, uint64_t claim) {
     give(fake, REMOTE, &message);
 }
 
-static void test_steps_are_averaged(void **state) {
-    (void)state;
+TEST(steps_are_averaged) {
     struct fake *fake = fake_open_gossip(SELF);
     step(fake, 1);
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1);
     give_answer(fake, 1, 0.5F);
-    expect_rows(fake, 1); /* the app works on it */
+    expect_rows(fake, 1); /* waits, as the app works on the rows */
     step(fake, 1);
     expect_rows(fake, 2.5F);
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 2.5F);
     give_answer(fake, 2, -0.5F);
-    /* OTHER's mean has a weight of 1/4: what ours gains, times 6, is what OTHER's loses, times 2. */
+    /* OTHER's share of the mean is 1/4: our rows gain 1 and OTHER's lose 3, which keeps the weighted sum. */
     give_offer(fake, 1, MODEL_ROWS, 6);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, -3);
-    give_offer(fake, 1, MODEL_ROWS, 7); /* ours is 3 now */
+    give_offer(fake, 1, MODEL_ROWS, 7); /* our rows have reached 3 */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, -3);
     step(fake, 0);
     expect_rows(fake, 4);
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 4);
     give_refusal(fake, 3);
-    step(fake, 0); /* the last one */
+    step(fake, 0); /* the last step */
     expect_rows(fake, 4);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0);
-    give_offer(fake, 1, MODEL_ROWS, 8); /* the clock's changes are being gathered */
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_GOSSIP, NULL), 0);
+    give_offer(fake, 1, MODEL_ROWS, 8); /* the clock's changes are already being gathered */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     assert_int_equal(fake->asked.gathers, 1);
     gathered(fake);
     struct message flush = {0};
     struct rows_view view;
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, &flush), 1);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_FLUSH, &flush), 1);
     assert_true(rows_find(&flush, 0, &view) && view.count == MODEL_ROWS);
-    assert_true(((const float *)(const void *)view.values)[0] == 3); /* of 4, times the share */
+    assert_true(((const float *)(const void *)view.values)[0] == 3); /* 4 times our share */
     assert_int_equal(fake->node.work.items, 40);
     assert_int_equal(fake->node.work.gossip.averaged, 4);
-    fake_close(fake);
 }
 
-/* What comes late, twice, from elsewhere, of another clock, epoch or shape, or is no number, moves nothing. */
-static void test_what_is_not_averaged(void **state) {
-    (void)state;
+/* Messages that change nothing: late or repeated, from a wrong sender, of another clock, epoch or shape, or with
+ * NaNs. */
+TEST(what_is_not_averaged) {
     struct fake *fake = fake_open_gossip(SELF);
-    give_offer(fake, 1, MODEL_ROWS, 5); /* all copies of the model are equal before the first step */
+    give_offer(fake, 1, MODEL_ROWS, 5); /* before the first step all copies of the model are equal */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     step(fake, 1);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_refusal(fake, 1);
     struct message message = gossip(GOSSIP_OFFER, 2, 5, MODEL_ROWS, 5);
     give(fake, SELF + 1, &message);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_GOSSIP, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_GOSSIP, &message), 1);
     assert_int_equal(message.frame_count, 0);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_offer(fake, 1, MODEL_ROWS - 1, 5);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     give_offer(fake, 1, MODEL_ROWS, INFINITY);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
-    message.gossip.passed.sender = 0x70000; /* no node of the job */
+    message.gossip.passed.sender = 0x70000; /* not a node of the job */
     give(fake, SELF + 1, &message);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_GOSSIP, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_GOSSIP, &message), 1);
     assert_int_equal(message.frame_count, 0);
-    forget(fake);
+    fake_io_forget(&fake->io);
     message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
     message.epoch = 7;
     give(fake, SELF + 1, &message);
-    message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5); /* not by a server of this node */
+    message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5); /* not from a server of this node */
     give(fake, REMOTE, &message);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_GOSSIP, NULL), 0);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_GOSSIP, NULL), 0);
     message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
     message.frames[2]->size--;
     give(fake, SELF + 1, &message);
     struct message accusation = {0};
     assert_int_equal(told(fake, MESSAGE_ACCUSE, &accusation), 1);
     assert_true(accusation.accuse.accused == OTHER);
-    forget(fake);
+    fake_io_forget(&fake->io);
     step(fake, 0);
     expect_rows(fake, 1);
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1); /* the second offer */
-    give_answer(fake, 3, 1);                      /* an offer that was not made */
+    give_answer(fake, 3, 1);                      /* no such offer */
     message = gossip(GOSSIP_ANSWER, 1, 2, MODEL_ROWS, NAN);
     give(fake, REMOTE, &message);
     give_answer(fake, 2, 1); /* a second answer */
     step(fake, 0);
     expect_rows(fake, 1);
     assert_int_equal(fake->node.work.gossip.averaged, 0);
-    fake_close(fake);
 }
 
-/* However long an answer takes, there is one offer at a time, and no other average beside it; and when the peer leaves
- * the clock, another one is asked. */
-static void test_an_offer_is_awaited(void **state) {
-    (void)state;
+/* However long an answer takes, only one offer is open, and no other average is made meanwhile. If the peer leaves
+ * the clock, another peer gets an offer. */
+TEST(an_offer_is_awaited) {
     struct fake *fake = fake_open_gossip(SELF);
     step(fake, 1);
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1);
-    fake->now_us += UINT64_C(3600) * 1000 * 1000;
+    fake->io.now_us += UINT64_C(3600) * 1000 * 1000;
     step(fake, 1);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_GOSSIP, NULL), 0);
     give_offer(fake, 1, MODEL_ROWS, 6);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     fake->next.endpoints[fake->next.endpoint_count++] = THIRD_SERVER;
@@ -2199,19 +2033,18 @@ static void test_an_offer_is_awaited(void **state) {
     add_assignment(fake, THIRD, 1, WIRE_CLOCK_NEVER, 6, 2);
     give_plan(fake);
     step(fake, 1);
-    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_GOSSIP, NULL), 1);
-    give_answer(fake, 1, 1); /* of the peer that has left */
+    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_GOSSIP, NULL), 1);
+    give_answer(fake, 1, 1); /* from the peer that left */
     step(fake, 1);
     expect_rows(fake, 4);
-    fake_close(fake);
 }
 
-/* Brings the other one the first GOSSIP that the one has sent; false: there is none. Each takes the other for OTHER. */
+/* Delivers the first GOSSIP of `from` to `to`; false: none was sent. Each of the two takes the other for OTHER. */
 static bool carry(struct fake *from, struct fake *to) {
-    for (unsigned m = 0; m < from->count; m++) {
-        struct message message = from->sent[m].message;
+    for (unsigned m = 0; m < from->io.count; m++) {
+        struct message message = from->io.sent[m].message;
         if (message.type == MESSAGE_GOSSIP) {
-            memmove(from->sent + m, from->sent + m + 1, (--from->count - m) * sizeof from->sent[0]);
+            memmove(from->io.sent + m, from->io.sent + m + 1, (--from->io.count - m) * sizeof from->io.sent[0]);
             message.gossip.passed.sender = OTHER;
             give(to, message.gossip.kind == GOSSIP_OFFER ? to->node.options.self + 1 : REMOTE, &message);
             return true;
@@ -2220,9 +2053,8 @@ static bool carry(struct fake *from, struct fake *to) {
     return false;
 }
 
-/* Of a pair only the node with the lower number makes an offer. Both get the mean. */
-static void test_one_of_a_pair_offers(void **state) {
-    (void)state;
+/* In a pair only the node with the lower number makes offers. Both get the mean. */
+TEST(one_of_a_pair_offers) {
     struct fake *low = fake_open_gossip(SELF);
     struct fake *high = fake_open_gossip(THIRD);
     step(low, 0);
@@ -2233,7 +2065,7 @@ static void test_one_of_a_pair_offers(void **state) {
     assert_true(low->node.work.gossip.averaged == 1 && high->node.work.gossip.averaged == 1);
     step(low, 0);
     step(high, 0);
-    expect_rows(low, 3); /* for either the other one's weight is 1/4, but the one that answers tells */
+    expect_rows(low, 3); /* both nodes take the other's share for 1/4; the answering node's weights count */
     expect_rows(high, 3);
     fake_close(low);
     fake_close(high);
@@ -2243,7 +2075,6 @@ static void test_one_of_a_pair_offers(void **state) {
 
 enum { PIECE = 8, PACKED = 12 /* bytes of a packed shard */ };
 
-/* A node that is to work on shards 0 to 3, of which it lacks 1 to 3, in a job where OTHER and THIRD work. */
 /* ---- Batches ---- */
 
 static void add_feeder(struct fake *fake, actor_id feeder) {
@@ -2251,7 +2082,7 @@ static void add_feeder(struct fake *fake, actor_id feeder) {
     fake->next.endpoints[fake->next.endpoint_count++] = feeder + 1;
 }
 
-/* A node that has work as fake_open's has, and THIRD as a feeder; it could begin clock 1. */
+/* A node with work as in fake_open and with THIRD as a feeder; it could begin clock 1. */
 static struct fake *fake_open_fed(uint64_t credit) {
     struct fake *fake = fake_new(0, 3);
     fake->node.options.feed_credit = credit;
@@ -2266,12 +2097,12 @@ static struct fake *fake_open_fed(uint64_t credit) {
     return fake;
 }
 
-/* The question for a clock's batches that was sent to the server last. */
+/* The last request for a clock's batches to the server. */
 static struct message feed_question(const struct fake *fake, actor_id server, uint64_t clock) {
     struct message found = {0};
-    for (unsigned s = 0; s < fake->count; s++) {
-        const struct message *message = &fake->sent[s].message;
-        if (fake->sent[s].to == server && message->type == MESSAGE_FEED_ASK && message->feed_ask.clock == clock) {
+    for (unsigned s = 0; s < fake->io.count; s++) {
+        const struct message *message = &fake->io.sent[s].message;
+        if (fake->io.sent[s].to == server && message->type == MESSAGE_FEED_ASK && message->feed_ask.clock == clock) {
             found = *message;
         }
     }
@@ -2279,7 +2110,8 @@ static struct message feed_question(const struct fake *fake, actor_id server, ui
     return found;
 }
 
-/* The feeder's answer about some shards: of shard S 4 + S bytes with the clock's number. */
+/* The feeder's answer for `count` shards from `first` on. The batch of shard S has 4 + S bytes with the clock's
+ * number. */
 static void give_feed(struct fake *fake, actor_id feeder, const struct message *question, enum feed_kind kind,
                       uint32_t first, uint32_t count, bool hashed) {
     struct message message = {.type = MESSAGE_FEED, .passed.sender = feeder};
@@ -2301,7 +2133,7 @@ static void give_feed(struct fake *fake, actor_id feeder, const struct message *
     give(fake, feeder + 1, &message);
 }
 
-/* The process has made these batches of a clock, which took 0.9 ms each. That of shard S is 4 + S bytes with the
+/* The process has made these batches of a clock, in 0.9 ms each. The batch of shard S has 4 + S bytes with the
  * clock's number. */
 static void make_own(struct fake *fake, uint64_t clock, const uint32_t *shards, unsigned count) {
     struct feed_made made = fake->asked.making;
@@ -2321,32 +2153,31 @@ static void make_own_one(struct fake *fake, uint64_t clock, uint32_t shard) {
     make_own(fake, clock, &shard, 1);
 }
 
-static void test_a_clock_uses_the_batches_that_have_come(void **state) {
-    (void)state;
+TEST(a_clock_uses_the_batches_that_have_come) {
     struct fake *fake = fake_open_fed(0);
     struct message first = feed_question(fake, THIRD_SERVER, 1);
     assert_int_equal(first.passed.receiver, THIRD);
     assert_int_equal(first.frames[0]->size, 4 * sizeof(uint32_t));
     assert_int_equal(first.feed_ask.stages, 2);
-    fake->asked.feed_stages = 1; /* of clocks that are asked for from now on */
-    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 3); /* of all three clocks */
+    fake->asked.feed_stages = 1; /* for clocks requested from now on */
+    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 3); /* for all three clocks */
     assert_int_equal(fake->node.feed.used, 12 * NODE_FEED_GUESS);
-    fake->now_us += 5000;
+    fake->io.now_us += 5000;
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true);
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true); /* a repeat */
-    give_feed(fake, OTHER, &first, FEED_DONE, 2, 1, true); /* was not asked */
+    give_feed(fake, OTHER, &first, FEED_DONE, 2, 1, true); /* not requested from OTHER */
     assert_int_equal(fake->asked.batches_taken, 2);
     assert_int_equal(fake->asked.batch_stages, 2);
     assert_int_equal(fake->node.feed.used, 10 * NODE_FEED_GUESS + 4 + 5);
-    make_own_one(fake, 1, 3); /* the last one; shard 2's is expected soon */
+    make_own_one(fake, 1, 3); /* the last batch; that of shard 2 is expected soon */
     assert_int_equal(fake->asked.batch_stages, 2);
     assert_int_equal(fake->asked.batch_stages, 2);
     assert_int_equal(fake->asked.batches_taken, 3);
     assert_int_equal(fake->asked.making.clock, 0);
     assert_int_equal(fake->asked.computing, 0);
-    fake->now_us += 2000;
+    fake->io.now_us += 2000;
     give_feed(fake, THIRD, &first, FEED_GONE, 2, 2, true);
-    assert_int_equal(fake->asked.computing, 1); /* the process makes what lacks */
+    assert_int_equal(fake->asked.computing, 1); /* the app makes the missing batches */
     assert_int_equal(fake->node.work.feed_wait_us, 2000);
     give_feed(fake, THIRD, &first, FEED_DONE, 2, 2, true); /* too late */
     assert_int_equal(fake->asked.batches_taken, 3);
@@ -2362,24 +2193,23 @@ static void test_a_clock_uses_the_batches_that_have_come(void **state) {
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &progress), 1);
     assert_int_equal(progress.progress.items_fed, 6);
     assert_int_equal(progress.progress.feed_wait_us, 2000);
-    assert_int_equal(progress.progress.stages_us, 5000 + 800); /* while it waited, and in the clock */
-    fake_close(fake);
+    assert_int_equal(progress.progress.stages_us, 5000 + 800); /* while waiting, and within the clock */
 }
 
-/* A node that waits makes what would come last, as much as takes 2 ms. Its feeder need not make that any more. */
-static void test_a_node_that_waits_makes_what_would_come_last(void **state) {
-    (void)state;
+/* A waiting node makes the batches that would arrive last, as many as take 2 ms. Its feeder need not make these any
+ * more. */
+TEST(a_node_that_waits_makes_what_would_come_last) {
     struct fake *fake = fake_open_fed(0);
     struct message first = feed_question(fake, THIRD_SERVER, 1);
     struct message second = feed_question(fake, THIRD_SERVER, 2);
     struct message report = {0};
     make_own_one(fake, 1, 3);
-    give_feed(fake, THIRD, &first, FEED_DONE, 0, 4, true); /* two of them are repeats */
+    give_feed(fake, THIRD, &first, FEED_DONE, 0, 4, true); /* two of these batches are there already */
     assert_int_equal(fake->asked.computing, 0);
     make_own_one(fake, 1, 2);
     assert_int_equal(fake->asked.batches_taken, 4);
     assert_int_equal(fake->asked.computing, 1);
-    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, &report), 4);
+    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, &report), 4);
     assert_int_equal(report.feed_ask.begun, 1);
     assert_int_equal(report.frames[0]->size, 0);
     computed(fake, 1, 1);
@@ -2387,16 +2217,14 @@ static void test_a_node_that_waits_makes_what_would_come_last(void **state) {
     evaluated(fake, 1);
     make_own(fake, 2, (const uint32_t[]){3, 2}, 2);
     give_feed(fake, THIRD, &second, FEED_DONE, 0, 1, true);
-    wait_ms(fake, 5); /* shard 1's takes too long */
+    wait_ms(fake, 5); /* the batch of shard 1 takes too long */
     make_own_one(fake, 2, 1);
     assert_int_equal(fake->asked.batches_taken, 8);
     assert_int_equal(fake->asked.computing, 2);
-    fake_close(fake);
 }
 
-/* ... whether it knows how long a batch takes, and so leaves some to a feeder, or not. */
-static void test_a_node_makes_no_batches_of_data_on_disk(void **state) {
-    (void)state;
+/* A node makes no batches of data on disk, whether or not it knows how long a batch takes. */
+TEST(a_node_makes_no_batches_of_data_on_disk) {
     for (unsigned known = 0; known < 2; known++) {
         struct fake *fake = fake_new(0, 3);
         give_welcome(fake);
@@ -2410,42 +2238,39 @@ static void test_a_node_makes_no_batches_of_data_on_disk(void **state) {
         fake->node.feed.local_us = known * 10000;
         fake->node.feed.clock_us = known * 40000;
         give_start(fake);
-        assert_int_equal(fake->asked.computing, 1); /* the clock makes them all */
+        assert_int_equal(fake->asked.computing, 1); /* the clock makes all batches itself */
         assert_int_equal(fake->node.feed.used, 8 * NODE_FEED_GUESS);
         fake_close(fake);
     }
 }
 
-/* A feeder that has no data yet is asked more and more rarely. */
-static void test_a_feeder_without_data_is_left_in_peace(void **state) {
-    (void)state;
+/* A feeder without data gets rarer and rarer requests. */
+TEST(a_feeder_without_data_is_left_in_peace) {
     struct fake *fake = fake_open_fed(0);
     unsigned times = 0;
     for (unsigned ms = 0; ms < 4000; ms++) {
         struct message question = {0};
-        if (sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, &question) > 0 && question.frames[0]->size > 0) {
+        if (fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, &question) > 0 && question.frames[0]->size > 0) {
             struct message asked = feed_question(fake, THIRD_SERVER, 1);
             times++;
-            forget(fake);
+            fake_io_forget(&fake->io);
             give_feed(fake, THIRD, &asked, FEED_GONE, 0, 1, true);
         }
-        forget(fake);
+        fake_io_forget(&fake->io);
         wait_ms(fake, 1);
     }
     assert_in_range(times, 5, 15);
-    fake_close(fake);
 }
 
-static void test_what_does_not_come_is_asked_elsewhere_then_made_here(void **state) {
-    (void)state;
+TEST(what_does_not_come_is_asked_elsewhere_then_made_here) {
     struct fake *fake = fake_open_fed(0);
     struct message late = feed_question(fake, THIRD_SERVER, 1);
     add_feeder(fake, OTHER);
     give_plan(fake);
     wait_ms(fake, NODE_FEED_LATE_US / 1000);
-    struct message second = feed_question(fake, OTHER + 1, 1); /* elsewhere, once */
+    struct message second = feed_question(fake, OTHER + 1, 1); /* another feeder is asked, once */
     assert_int_equal(fake->asked.computing, 0);
-    give_feed(fake, THIRD, &late, FEED_DONE, 0, 4, true); /* by now another one is asked */
+    give_feed(fake, THIRD, &late, FEED_DONE, 0, 4, true); /* ignored, as the other feeder was asked */
     assert_int_equal(fake->asked.batches_taken, 0);
     give_feed(fake, OTHER, &second, FEED_DONE, 0, 1, true);
     assert_int_equal(fake->asked.batches_taken, 1);
@@ -2456,11 +2281,9 @@ static void test_what_does_not_come_is_asked_elsewhere_then_made_here(void **sta
     make_own_one(fake, 1, 1);
     assert_int_equal(fake->asked.computing, 1);
     assert_true(fake->node.feed.late >= 3);
-    fake_close(fake);
 }
 
-static void test_a_feeder_that_is_gone_is_not_waited_for(void **state) {
-    (void)state;
+TEST(a_feeder_that_is_gone_is_not_waited_for) {
     struct fake *fake = fake_open_fed(0);
     fake->next.node_count = 0;
     give_plan(fake);
@@ -2468,25 +2291,22 @@ static void test_a_feeder_that_is_gone_is_not_waited_for(void **state) {
     make_own_one(fake, 1, 3);
     assert_int_equal(fake->asked.computing, 1);
     assert_int_equal(fake->node.feed.used, 4 + 3);
-    fake_close(fake);
 }
 
-static void test_batches_are_asked_for_by_credit(void **state) {
-    (void)state;
+TEST(batches_are_asked_for_by_credit) {
     struct fake *fake = fake_open_fed(2 * NODE_FEED_GUESS + 10);
     struct message first = feed_question(fake, THIRD_SERVER, 1);
-    assert_int_equal(first.frames[0]->size, 2 * sizeof(uint32_t)); /* as much as there is credit for */
-    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 1);
+    assert_int_equal(first.frames[0]->size, 2 * sizeof(uint32_t)); /* as many batches as the credit allows */
+    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 1);
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 1, true);
-    assert_true(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, NULL) > 1); /* it was smaller than expected */
+    /* the batch was smaller than expected */
+    assert_true(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, NULL) > 1);
     assert_true(fake->node.feed.used <= 2 * NODE_FEED_GUESS + 10);
     make_own_one(fake, 1, 1);
     assert_true(fake->node.feed.used <= 2 * NODE_FEED_GUESS + 10);
-    fake_close(fake);
 }
 
-static void test_batches_that_can_not_be_are_reported(void **state) {
-    (void)state;
+TEST(batches_that_can_not_be_are_reported) {
     for (unsigned bad = 0; bad < 2; bad++) {
         struct fake *fake = fake_open_fed(0);
         struct message first = feed_question(fake, THIRD_SERVER, 1);
@@ -2497,14 +2317,13 @@ static void test_batches_that_can_not_be_are_reported(void **state) {
         assert_int_equal(accuse.accuse.accused, THIRD);
         assert_non_null(strstr(accuse.accuse.text, "no batch of shard 0 in clock 1"));
         make_own_one(fake, 1, 3);
-        assert_int_equal(fake->asked.computing, 1); /* with what the process makes itself */
+        assert_int_equal(fake->asked.computing, 1); /* the process makes the batches itself */
         fake_close(fake);
     }
 }
 
-/* When the data changes, and in a new epoch, all batches are forgotten, but not while a clock works with them. */
-static void test_batches_of_other_data_are_forgotten(void **state) {
-    (void)state;
+/* When the data changes, and in a new epoch, all batches are dropped, but not while a clock uses them. */
+TEST(batches_of_other_data_are_forgotten) {
     struct fake *fake = fake_open_fed(0);
     struct message second = feed_question(fake, THIRD_SERVER, 2);
     struct message first = feed_question(fake, THIRD_SERVER, 1);
@@ -2520,11 +2339,9 @@ static void test_batches_of_other_data_are_forgotten(void **state) {
     computed(fake, 1, 1);
     assert_true(fake->asked.dropped_below == UINT64_MAX);
     assert_int_equal(fake->node.feed.used, 0);
-    fake_close(fake);
 }
 
-static void test_a_forgotten_batch_that_the_process_makes_is_not_taken(void **state) {
-    (void)state;
+TEST(a_forgotten_batch_that_the_process_makes_is_not_taken) {
     struct fake *fake = fake_open_fed(0);
     no_assignments(fake);
     add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
@@ -2532,11 +2349,10 @@ static void test_a_forgotten_batch_that_the_process_makes_is_not_taken(void **st
     assert_true(fake->asked.dropped_below == UINT64_MAX);
     prepared(fake, 2, 20);
     answer_subscribes(fake, 0);
-    assert_int_equal(fake->asked.computing, 0); /* the threads are busy */
+    assert_int_equal(fake->asked.computing, 0); /* the threads are still making a batch */
     make_own_one(fake, 1, 3);
     assert_int_equal(fake->asked.batches_taken, 0);
-    make_own_one(fake, 1, 2); /* of the new data */
-    fake_close(fake);
+    make_own_one(fake, 1, 2); /* a batch of the new data */
 }
 
 static struct fake *fake_open_feeder(void) {
@@ -2574,9 +2390,8 @@ static void make(struct fake *fake, uint32_t shard, uint64_t clock, size_t bytes
     node_feed_made(&fake->node, &made);
 }
 
-/* A question tells which stages; more than feeders may run are refused. */
-static void test_a_feeder_runs_the_stages_that_it_is_asked_for(void **state) {
-    (void)state;
+/* A request states the number of stages; a number that feeders may not run is refused. */
+TEST(a_feeder_runs_the_stages_that_it_is_asked_for) {
     struct fake *fake = fake_open_feeder();
     struct message answer = {0};
     give_feed_ask(fake, 1, 1, 2, 2, 0);
@@ -2586,53 +2401,50 @@ static void test_a_feeder_runs_the_stages_that_it_is_asked_for(void **state) {
     give_feed_ask(fake, 1, 2, 2, 1, 0);
     make(fake, 2, 1, 10);
     assert_int_equal(fake->asked.batch_stages, 1);
-    forget(fake);
+    fake_io_forget(&fake->io);
     fake->asked.feed_stages = 3;
     give_feed_ask(fake, 1, 3, 2, 1, 0);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1);
     assert_int_equal(answer.feed.kind, FEED_GONE);
     assert_int_equal(fake->asked.making.clock, 0);
-    fake_close(fake);
 }
 
-static void test_a_feeder_makes_what_it_is_asked_for(void **state) {
-    (void)state;
+TEST(a_feeder_makes_what_it_is_asked_for) {
     struct fake *fake = fake_open_feeder();
     struct message answer = {0};
-    give_feed_ask(fake, 1, 1, 2, 2, 0); /* it has no data yet */
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1);
+    give_feed_ask(fake, 1, 1, 2, 2, 0); /* the feeder has no data yet */
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1);
     assert_int_equal(answer.feed.kind, FEED_GONE);
     assert_int_equal(answer.passed.receiver, OTHER);
     assert_int_equal(fake->asked.prepared_shards, 2);
     prepared(fake, 1, 10);
     answer_subscribes(fake, 0);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_feed_ask(fake, 3, 2, 2, 2, 0);
     give_feed_ask(fake, 3, 2, 2, 2, 0); /* a repeat */
     give_feed_ask(fake, 2, 3, 2, 2, 0);
     make(fake, 2, 3, 10);
-    make(fake, 2, 2, 10); /* the earlier clock goes first */
+    make(fake, 2, 2, 10); /* a batch of the earlier clock comes first */
     make(fake, 3, 2, 20);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1); /* both in one */
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1); /* one message with both batches */
     assert_true(answer.feed.kind == FEED_DONE && answer.feed.clock == 2 && answer.feed.claim == 3);
     const struct wire_batch *batches = (const void *)answer.frames[FEED_BATCHES]->data;
     assert_int_equal(answer.frames[FEED_BATCHES]->size, 2 * sizeof *batches);
     assert_true(batches[0].shard == 2 && batches[0].bytes == 10 && batches[1].shard == 3 && batches[1].bytes == 20);
-    fake->now_us += 1000 * 1000; /* the next heartbeat is due */
+    fake->io.now_us += 1000 * 1000; /* the next heartbeat is due */
     make(fake, 3, 3, 20);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 2);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 2);
     assert_int_equal(fake->asked.batch_stages, 2);
     assert_int_equal(fake->asked.making.clock, 0);
     node_timer(&fake->node);
     struct message beat = {0};
     assert_true(told(fake, MESSAGE_HEARTBEAT, &beat) > 0);
     assert_int_equal(beat.heartbeat.feed_us, 1000 * 1000);
-    fake_close(fake);
 }
 
-/* A feeder that is told so makes several batches at once, with as many threads as it may have; and says so. */
-static void test_a_feeder_makes_batches_with_several_threads(void **state) {
-    (void)state;
+/* A feeder makes several batches at once with the number of threads that the controller sets, up to its limit. It
+ * reports the number. */
+TEST(a_feeder_makes_batches_with_several_threads) {
     struct fake *fake = fake_open_feeder();
     struct message ack = {.type = MESSAGE_HEARTBEAT_ACK, .epoch = 1, .heartbeat_ack.feed_threads = 3};
     struct message beat = {0};
@@ -2641,13 +2453,13 @@ static void test_a_feeder_makes_batches_with_several_threads(void **state) {
     give_feed_ask(fake, 1, 1, 0, 4, 0);
     prepared(fake, 1, 10);
     answer_subscribes(fake, 0);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give_feed_ask(fake, 2, 2, 0, 4, 0);
     assert_int_equal(fake->asked.making.count, 1);
     assert_int_equal(node_feeding_threads(&fake->node), 1);
     give(fake, ACTOR_CONTROLLER, &ack);
     assert_int_equal(node_feeding_threads(&fake->node), 2);
-    make(fake, 0, 2, 10); /* the one that was under way */
+    make(fake, 0, 2, 10); /* the batch that was being made */
     for (uint32_t shard = 1; shard < 4; shard += 2) {
         struct feed_made made = fake->asked.making;
         unsigned count = shard < 3 ? 2 : 1;
@@ -2660,82 +2472,75 @@ static void test_a_feeder_makes_batches_with_several_threads(void **state) {
         node_feed_made(&fake->node, &made);
     }
     assert_int_equal(fake->asked.making.clock, 0);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1);
     const struct wire_batch *batches = (const void *)answer.frames[FEED_BATCHES]->data;
     assert_int_equal(answer.frames[FEED_BATCHES]->size, 4 * sizeof *batches);
-    for (uint32_t b = 0; b < 4; b++) { /* each once, in order */
+    for (uint32_t b = 0; b < 4; b++) { /* each batch once, in order */
         assert_true(batches[b].shard == b && batches[b].bytes == 10 + b);
     }
-    fake->now_us += 1000 * 1000;
+    fake->io.now_us += 1000 * 1000;
     node_timer(&fake->node);
     assert_true(told(fake, MESSAGE_HEARTBEAT, &beat) > 0);
     assert_int_equal(beat.heartbeat.feed_threads, 2);
-    fake_close(fake);
 }
 
-/* A feeder that has data and no questions. */
+/* A feeder with data and without requests. */
 static struct fake *fake_open_feeder_with_data(void) {
     struct fake *fake = fake_open_feeder();
     give_feed_ask(fake, 1, 1, 2, 2, 0);
     prepared(fake, 1, 10);
     answer_subscribes(fake, 0);
-    forget(fake);
+    fake_io_forget(&fake->io);
     return fake;
 }
 
-static void test_a_feeder_answers_after_a_while_and_in_order(void **state) {
-    (void)state;
+TEST(a_feeder_answers_after_a_while_and_in_order) {
     struct fake *fake = fake_open_feeder_with_data();
     struct message answer = {0};
     give_feed_ask(fake, 1, 2, 2, 1, 0);
     give_feed_ask(fake, 2, 3, 2, 2, 0);
     give_feed_ask(fake, 2, 4, 3, 1, 0);
     make(fake, 2, 1, 10);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1);
-    fake->now_us += NODE_FEED_FUSED_US;
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1);
+    fake->io.now_us += NODE_FEED_FUSED_US;
     make(fake, 2, 2, 10);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 2); /* without waiting for the other one */
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer),
+                     2); /* does not wait for the other batch */
     assert_int_equal(answer.feed.claim, 3);
     make(fake, 3, 2, 10);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 3);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 3);
     assert_int_equal(answer.feed.claim, 3);
     make(fake, 3, 2, 10);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 4);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 4);
     assert_int_equal(answer.feed.claim, 4);
-    fake_close(fake);
 }
 
-static void test_a_feeder_makes_nothing_for_clocks_that_have_begun(void **state) {
-    (void)state;
+TEST(a_feeder_makes_nothing_for_clocks_that_have_begun) {
     struct fake *fake = fake_open_feeder_with_data();
     struct message answer = {0};
     give_feed_ask(fake, 1, 2, 2, 2, 0);
     give_feed_ask(fake, 2, 3, 2, 2, 0);
     give_feed_ask(fake, 3, 4, 2, 1, 1);
-    make(fake, 2, 1, 10); /* was begun */
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, NULL), 0);
-    give_feed_ask(fake, 2, 5, 0, 0, 2); /* asks for nothing */
+    make(fake, 2, 1, 10); /* was begun before */
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, NULL), 0);
+    give_feed_ask(fake, 2, 5, 0, 0, 2); /* requests no batch */
     make(fake, 2, 2, 10);
     make(fake, 2, 3, 10);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1);
     assert_int_equal(answer.feed.claim, 4);
     assert_int_equal(fake->asked.making.clock, 0);
-    fake_close(fake);
 }
 
-static void test_a_feeder_whose_data_is_not_in_memory_ends(void **state) {
-    (void)state;
+TEST(a_feeder_whose_data_is_not_in_memory_ends) {
     struct fake *fake = fake_open_feeder_with_data();
     fake->asked.on_disk = true;
     give_feed_ask(fake, 1, 2, 2, 2, 0);
     assert_int_equal(fake->asked.ends, 1);
     assert_int_equal(fake->asked.end_code, AML_ELIMIT);
     assert_non_null(strstr(fake->asked.end_text, "more than --memory allows"));
-    fake_close(fake);
 }
 
-static void test_a_feeder_forgets_questions_of_an_old_epoch(void **state) {
-    (void)state;
+TEST(a_feeder_forgets_questions_of_an_old_epoch) {
     struct fake *fake = fake_open_feeder();
     give_feed_ask(fake, 1, 1, 2, 2, 0);
     prepared(fake, 1, 10);
@@ -2745,15 +2550,13 @@ static void test_a_feeder_forgets_questions_of_an_old_epoch(void **state) {
     fake->next.epoch = 2;
     give_plan(fake);
     assert_int_equal(fake->node.feed.feeding.count, 0);
-    forget(fake);
-    make(fake, 2, 1, 10); /* nobody asks any more */
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, NULL), 0);
+    fake_io_forget(&fake->io);
+    make(fake, 2, 1, 10); /* the request belongs to the old epoch */
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, NULL), 0);
     assert_int_equal(fake->asked.making.clock, 0);
-    fake_close(fake);
 }
 
-static void test_a_batch_that_is_too_large_ends_the_feeder(void **state) {
-    (void)state;
+TEST(a_batch_that_is_too_large_ends_the_feeder) {
     struct fake *fake = fake_open_feeder();
     give_feed_ask(fake, 1, 1, 2, 2, 0);
     prepared(fake, 1, 10);
@@ -2763,35 +2566,39 @@ static void test_a_batch_that_is_too_large_ends_the_feeder(void **state) {
     assert_int_equal(fake->asked.ends, 1);
     assert_int_equal(fake->asked.end_code, AML_ELIMIT);
     assert_non_null(strstr(fake->asked.end_text, "a batch of data shard 2 has 67108865 bytes, at most 67108864"));
-    fake_close(fake);
 }
 
-static void test_a_feeder_needs_an_app_with_stages(void **state) {
-    (void)state;
+TEST(a_feeder_needs_an_app_with_stages) {
     struct fake *fake = fake_new(0, 3);
     fake->node.options.registration.tier = TIER_FEEDER;
     fake->node.options.hooks.feeds = NULL;
     give_welcome(fake);
     assert_int_equal(fake->asked.end_code, AML_ELIMIT);
     assert_non_null(strstr(fake->asked.end_text, "a feeder has nothing to do: the app has no stages"));
-    fake_close(fake);
 }
 
 /* ---- Shards of other nodes ---- */
 
-static struct fake *fake_open_fetching(void) {
+/* A node that lacks three shards, which OTHER and THIRD may have. `welcomed`: WELCOME arrives before the plan. */
+static struct fake *fake_open_fetching_if(bool welcomed) {
     struct fake *fake = fake_new(0, 0);
     fake->node.options.fetches = true;
     fake->node.options.fetch_piece = PIECE;
     fake->asked.has[0] = true;
     fake->next.endpoints[fake->next.endpoint_count++] = THIRD_SERVER;
     fake->next.plan.version = 5;
-    give_welcome(fake);
+    if (welcomed) {
+        give_welcome(fake);
+    }
     add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 4);
     add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
     assert_int_equal(fake->asked.preparing, 0);
     return fake;
+}
+
+static struct fake *fake_open_fetching(void) {
+    return fake_open_fetching_if(true);
 }
 
 static void give_holdings(struct fake *fake, actor_id server, uint64_t claim, uint32_t first, uint32_t count) {
@@ -2805,7 +2612,7 @@ static void give_holdings(struct fake *fake, actor_id server, uint64_t claim, ui
     give(fake, server, &message);
 }
 
-/* Answers a question for a piece that was sent to this server, with the kind of answer. */
+/* The server answers a request for a piece, by this kind of answer. */
 static void answer_piece(struct fake *fake, actor_id server, const struct message_shard *question,
                          enum shard_kind kind) {
     struct message answer = {.type = MESSAGE_SHARD, .shard = *question};
@@ -2822,27 +2629,26 @@ static void answer_piece(struct fake *fake, actor_id server, const struct messag
     give(fake, server, &answer);
 }
 
-/* Answers the newest such question. */
+/* The server answers the newest request for a piece. */
 static void give_piece(struct fake *fake, actor_id server, enum shard_kind kind) {
     struct message question = {0};
-    assert_true(sent(fake, server, MESSAGE_SHARD, &question) > 0);
+    assert_true(fake_io_sent(&fake->io, server, MESSAGE_SHARD, &question) > 0);
     answer_piece(fake, server, &question.shard, kind);
 }
 
-static void test_shards_are_taken_from_those_who_have_them(void **state) {
-    (void)state;
+TEST(shards_are_taken_from_those_who_have_them) {
     struct fake *fake = fake_open_fetching();
     struct message question = {0};
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_HOLDINGS, &question), 1);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
     assert_true(question.holdings.answer == 0 && question.passed.receiver == OTHER);
     assert_int_equal(question.frames[0]->size, 3 * sizeof(uint32_t));
-    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_HOLDINGS, &question), 1);
-    give_holdings(fake, REMOTE, question.holdings.claim + 1, 1, 3); /* to another question */
+    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_HOLDINGS, &question), 1);
+    give_holdings(fake, REMOTE, question.holdings.claim + 1, 1, 3); /* to another request */
     give_holdings(fake, REMOTE, question.holdings.claim, 1, 2);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 1); /* at once, but one only */
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 1); /* at once, but only one request */
     give_holdings(fake, THIRD_SERVER, question.holdings.claim, 2, 2);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 1);
-    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, NULL), 1); /* one from each */
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 1);
+    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, NULL), 1); /* one request to each holder */
     for (unsigned piece = 0; piece < 2; piece++) {
         give_piece(fake, REMOTE, SHARD_PIECE);
         give_piece(fake, THIRD_SERVER, SHARD_PIECE);
@@ -2854,13 +2660,11 @@ static void test_shards_are_taken_from_those_who_have_them(void **state) {
     assert_true(fake->asked.has[3]);
     assert_int_equal(fake->asked.preparing, 1);
     assert_int_equal(fake->node.fetch.taken, 3);
-    fake_close(fake);
 }
 
-/* A node with work has a piece's bytes of small shards on their way from one node, a node without work several pieces'.
- * How small they are shows the first. */
-static void test_small_shards_come_several_at_once(void **state) {
-    (void)state;
+/* A node with work requests small shards of up to a piece's size in all from one node at a time; a node without work
+ * several times as much. The first shard shows their size. */
+TEST(small_shards_come_several_at_once) {
     for (unsigned joins = 0; joins < 2; joins++) {
         struct fake *fake = fake_new(0, 0);
         struct message question = {0};
@@ -2874,21 +2678,22 @@ static void test_small_shards_come_several_at_once(void **state) {
         add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 16);
         add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 16);
         give_plan(fake);
-        assert_int_equal(sent(fake, REMOTE, MESSAGE_HOLDINGS, &question), 1);
+        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
         give_holdings(fake, REMOTE, question.holdings.claim, 0, 16);
-        assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 1);
+        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 1);
         give_piece(fake, REMOTE, SHARD_PIECE);
         unsigned ahead = joins != 0 ? 2 * NODE_FETCH_AHEAD : 2;
-        assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 1 + ahead);
+        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 1 + ahead);
         give_piece(fake, REMOTE, SHARD_PIECE);
-        assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 2 + ahead); /* another in its place */
+        /* another request replaces the answered one */
+        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 2 + ahead);
         assert_int_equal(fake->node.fetch.taken, 2);
-        give_piece(fake, REMOTE, SHARD_GONE); /* all that were on their way from there come from elsewhere */
-        assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, NULL), 0);
+        give_piece(fake, REMOTE, SHARD_GONE); /* all shards requested from REMOTE must come from another node */
+        assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, NULL), 0);
         give_holdings(fake, THIRD_SERVER, question.holdings.claim, 0, 16);
-        for (unsigned m = 0; m < fake->count; m++) { /* more questions are sent meanwhile */
-            if (fake->sent[m].message.type == MESSAGE_SHARD && fake->sent[m].to == THIRD_SERVER) {
-                const struct message_shard asked = fake->sent[m].message.shard;
+        for (unsigned m = 0; m < fake->io.count; m++) { /* the loop also answers requests sent meanwhile */
+            if (fake->io.sent[m].message.type == MESSAGE_SHARD && fake->io.sent[m].to == THIRD_SERVER) {
+                const struct message_shard asked = fake->io.sent[m].message.shard;
                 answer_piece(fake, THIRD_SERVER, &asked, SHARD_PIECE);
             }
         }
@@ -2898,57 +2703,68 @@ static void test_small_shards_come_several_at_once(void **state) {
     }
 }
 
-static void test_what_nobody_has_is_read(void **state) {
-    (void)state;
+TEST(what_nobody_has_is_read) {
     struct fake *fake = fake_open_fetching();
     struct message question = {0};
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_HOLDINGS, &question), 1);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
     give_holdings(fake, REMOTE, question.holdings.claim, 0, 0);
     assert_int_equal(fake->asked.preparing, 0);
-    assert_true(fake->timer_us <= fake->now_us + fake->node.contact.timeout_ms * UINT64_C(1000));
-    wait_ms(fake, fake->node.contact.timeout_ms); /* THIRD says nothing */
+    assert_true(fake->io.timer_us <= fake->io.now_us + fake->node.contact.timeout_ms * UINT64_C(1000));
+    wait_ms(fake, fake->node.contact.timeout_ms); /* THIRD does not answer */
     assert_int_equal(fake->asked.preparing, 1);
-    fake_close(fake);
 }
 
-/* How often this server is asked until the failure timeout after the first question; `other`: how often that one is. */
+/* WELCOME was lost, or the plan arrived first: the node requests shards before it knows the job's timeout. */
+TEST(what_was_asked_before_welcome_is_overdue_by_the_jobs_timeout) {
+    for (unsigned gives = 0; gives < 2; gives++) {
+        struct fake *fake = fake_open_fetching_if(false);
+        struct message question = {0};
+        assert_true(fake->node.contact.timeout_ms > TIMEOUT_MS);
+        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
+        give_holdings(fake, REMOTE, question.holdings.claim, 1, gives != 0 ? 3 : 0); /* THIRD does not answer */
+        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), gives);
+        give_welcome(fake);
+        wait_ms(fake, TIMEOUT_MS);
+        assert_int_equal(fake->asked.preparing, 1);
+        fake_close(fake);
+    }
+}
+
+/* Returns the number of requests to the server before the failure timeout; adds those to `other` to `others`. */
 static unsigned times_asked(struct fake *fake, actor_id server, enum message_type type, actor_id other,
                             unsigned *others) {
     unsigned times = 0;
     for (uint32_t ms = 0; ms < fake->node.contact.timeout_ms - 1; ms++) {
-        forget(fake);
+        fake_io_forget(&fake->io);
         wait_ms(fake, 1);
-        times += (unsigned)sent(fake, server, type, NULL);
-        *others += (unsigned)sent(fake, other, type, NULL);
-        assert_true(times > 0 || ms <= fake->node.contact.timeout_ms / 64); /* soon */
+        times += (unsigned)fake_io_sent(&fake->io, server, type, NULL);
+        *others += (unsigned)fake_io_sent(&fake->io, other, type, NULL);
+        assert_true(times > 0 || ms <= fake->node.contact.timeout_ms / 64); /* the first repeat comes soon */
     }
     return times;
 }
 
-/* The first question is lost when a server that passes it on does not have the plan yet. */
-static void test_the_question_for_shards_is_repeated(void **state) {
-    (void)state;
+/* The first request is lost if a server on its way does not have the plan yet. */
+TEST(the_question_for_shards_is_repeated) {
     struct fake *fake = fake_open_fetching();
     struct message question = {0};
     unsigned others = 0;
-    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_HOLDINGS, &question), 1);
+    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_HOLDINGS, &question), 1);
     give_holdings(fake, THIRD_SERVER, question.holdings.claim, 0, 0);
     unsigned times = times_asked(fake, REMOTE, MESSAGE_HOLDINGS, THIRD_SERVER, &others);
-    assert_true(times >= 5 && times <= 7); /* seldomer each time */
+    assert_true(times >= 5 && times <= 7); /* less often each time */
     assert_int_equal(others, 0);
     assert_int_equal(fake->asked.preparing, 0);
-    give_holdings(fake, REMOTE, question.holdings.claim, 1, 3); /* the answer to any of them counts */
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 1);
-    fake_close(fake);
+    give_holdings(fake, REMOTE, question.holdings.claim, 1, 3); /* an answer to any of the requests counts */
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 1);
 }
 
-/* Who has let a shard down is asked for no other, and the shard is taken from who else has it. */
-static void test_a_holder_that_does_not_give(void **state) {
-    (void)state;
+/* A holder that failed to give a shard gets no other requests, and the shards come from another holder. */
+TEST(a_holder_that_does_not_give) {
     for (unsigned way = 0; way < 4; way++) {
         struct fake *fake = fake_open_fetching();
         struct message question = {0};
-        assert_int_equal(sent(fake, REMOTE, MESSAGE_HOLDINGS, &question), 1);
+        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
         give_holdings(fake, REMOTE, question.holdings.claim, 1, 3);
         give_holdings(fake, THIRD_SERVER, question.holdings.claim, 1, way < 2 ? 3 : 0);
         struct message wrong = {.type = MESSAGE_SHARD};
@@ -2959,8 +2775,8 @@ static void test_a_holder_that_does_not_give(void **state) {
         case 1:
             wait_ms(fake, fake->node.contact.timeout_ms);
             break;
-        default: /* a piece that can't be; the last one makes a shard that is none */
-            assert_true(sent(fake, REMOTE, MESSAGE_SHARD, &question) == 1);
+        default: /* an impossible piece; in the last case it completes a wrong shard */
+            assert_true(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, &question) == 1);
             wrong.shard = question.shard;
             wrong.shard.kind = SHARD_PIECE;
             wrong.shard.size = way == 2 ? 3 : 4;
@@ -2977,11 +2793,10 @@ static void test_a_holder_that_does_not_give(void **state) {
     }
 }
 
-static void test_a_set_that_is_not_needed_any_more_is_not_fetched(void **state) {
-    (void)state;
+TEST(a_set_that_is_not_needed_any_more_is_not_fetched) {
     struct fake *fake = fake_open_fetching();
     struct message question = {0};
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_HOLDINGS, &question), 1);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
     give_holdings(fake, REMOTE, question.holdings.claim, 1, 3);
     give_holdings(fake, THIRD_SERVER, question.holdings.claim, 1, 3);
     no_assignments(fake);
@@ -2991,12 +2806,10 @@ static void test_a_set_that_is_not_needed_any_more_is_not_fetched(void **state) 
     assert_int_equal(fake->asked.preparing, 0);
     assert_true(fake->node.fetch.state == FETCH_NONE);
     give_piece(fake, REMOTE, SHARD_PIECE); /* changes nothing */
-    fake_close(fake);
 }
 
-/* A node gives what it has, by pieces, once its own input was compared. */
-static void test_a_node_gives_its_shards(void **state) {
-    (void)state;
+/* A node gives its shards by pieces, once its input has been compared. */
+TEST(a_node_gives_its_shards) {
     struct fake *fake = fake_open(0, 3);
     struct message message = {.type = MESSAGE_HOLDINGS, .holdings = {.claim = 9}};
     static const uint32_t wanted[] = {0, 2, 5, 1000};
@@ -3006,7 +2819,7 @@ static void test_a_node_gives_its_shards(void **state) {
     message.passed.sender = OTHER;
     message_add_copy(&message, wanted, sizeof wanted);
     give(fake, SELF + 1, &message);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_HOLDINGS, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_HOLDINGS, &message), 1);
     assert_true(message.holdings.answer == 1 && message.holdings.claim == 9 && message.passed.receiver == OTHER);
     assert_int_equal(message.frames[0]->size, sizeof(uint32_t));
     assert_int_equal(((const uint32_t *)(const void *)message.frames[0]->data)[0], 2);
@@ -3015,35 +2828,34 @@ static void test_a_node_gives_its_shards(void **state) {
         struct message ask = {.type = MESSAGE_SHARD, .shard = {.shard = 2, .claim = piece, .offset = piece * PIECE}};
         ask.passed.sender = OTHER;
         message_add(&ask, buffer_new(0));
-        forget(fake);
+        fake_io_forget(&fake->io);
         give(fake, SELF + 1, &ask);
-        assert_int_equal(sent(fake, SELF + 1, MESSAGE_SHARD, &message), 1);
+        assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_SHARD, &message), 1);
         assert_int_equal(message.shard.kind, piece < 2 ? SHARD_PIECE : SHARD_GONE);
         assert_int_equal(message.frames[0]->size, pieces[piece]);
         assert_int_equal(message.shard.claim, piece);
     }
-    forget(fake);
+    fake_io_forget(&fake->io);
     struct message ask = {.type = MESSAGE_SHARD, .shard = {.shard = 3}};
     ask.passed.sender = OTHER;
     message_add(&ask, buffer_new(0));
     give(fake, SELF + 1, &ask);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_SHARD, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_SHARD, &message), 1);
     assert_int_equal(message.shard.kind, SHARD_GONE);
-    fake->node.input.reading = fake->node.input.compared + 1; /* it may be other input than the job's */
-    forget(fake);
+    fake->node.input.reading = fake->node.input.compared + 1; /* this input may differ from the job's */
+    fake_io_forget(&fake->io);
     ask = (struct message){.type = MESSAGE_SHARD, .shard = {.shard = 2}};
     ask.passed.sender = OTHER;
     message_add(&ask, buffer_new(0));
     give(fake, SELF + 1, &ask);
-    assert_int_equal(sent(fake, SELF + 1, MESSAGE_SHARD, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_SHARD, &message), 1);
     assert_int_equal(message.shard.kind, SHARD_GONE);
     fake->node.input.reading = fake->node.input.compared;
-    fake_close(fake);
 }
 
 /* ---- An input that is read in parts ---- */
 
-/* A node that is to work on shards 0 to 2 in a job whose first plan has OTHER before it and THIRD behind it. */
+/* A node that is to work on shards 0 to 2. In the job's first plan OTHER stands before it and THIRD after it. */
 static struct fake *fake_open_parts(void) {
     struct fake *fake = fake_new(0, 0);
     fake->node.options.fetches = true;
@@ -3060,10 +2872,10 @@ static struct fake *fake_open_parts(void) {
     return fake;
 }
 
-/* Answers the newest question for pieces that was sent to this server; how many shards it was about. */
+/* The server answers the newest request for pieces. Returns the number of shards requested. */
 static size_t give_pieces(struct fake *fake, actor_id server, uint32_t part, enum shard_kind kind) {
     struct message question = {0};
-    assert_true(sent(fake, server, MESSAGE_SHARD, &question) > 0);
+    assert_true(fake_io_sent(&fake->io, server, MESSAGE_SHARD, &question) > 0);
     assert_true(question.shard.kind == SHARD_ASK_PART && question.shard.part == part && question.shard.parts == 3);
     const uint32_t *shards = (const void *)question.frames[0]->data;
     size_t count = question.frames[0]->size / sizeof *shards;
@@ -3074,64 +2886,57 @@ static size_t give_pieces(struct fake *fake, actor_id server, uint32_t part, enu
     answer.shard.size = bytes->size;
     message_add_copy(&answer, bytes->data, kind == SHARD_PIECE ? bytes->size : 0);
     buffer_drop(bytes);
-    forget(fake);
+    fake_io_forget(&fake->io);
     give(fake, server, &answer);
     return count;
 }
 
-static void test_parts_are_taken_from_their_readers(void **state) {
-    (void)state;
+TEST(parts_are_taken_from_their_readers) {
     struct fake *fake = fake_open_parts();
     struct message message = {0};
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, &message), 0);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, &message), 0);
     node_part_read(&fake->node, true);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, &message), 1);
     assert_int_equal(give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE), 3);
-    assert_int_equal(give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE), 1); /* for two shards in each answer */
+    assert_int_equal(give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE), 1); /* each answer has two shards' pieces */
     assert_int_equal(fake->asked.preparing, 0);
-    fake_close(fake);
 }
 
-static void test_the_question_for_a_part_is_repeated(void **state) {
-    (void)state;
+TEST(the_question_for_a_part_is_repeated) {
     struct fake *fake = fake_open_parts();
     unsigned others = 0;
     node_part_read(&fake->node, true);
-    give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE); /* it knows us, and is asked for the last shard */
+    give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE); /* the first answer arrived, and the last shard is requested */
     unsigned times = times_asked(fake, REMOTE, MESSAGE_SHARD, THIRD_SERVER, &others);
     assert_true(times >= 5 && times <= 7);
     assert_int_equal(others, NODE_PARTS_ASKS - 1);
     assert_int_equal(fake->asked.preparing, 0);
-    fake_close(fake);
 }
 
-/* Who has not read its part yet is asked again, who does not give it is not. */
-static void test_a_reader_that_is_late_or_has_nothing(void **state) {
-    (void)state;
+/* A reader that is not ready is asked again; a reader without the part is not. */
+TEST(a_reader_that_is_late_or_has_nothing) {
     struct fake *fake = fake_open_parts();
     struct message message = {0};
     node_part_read(&fake->node, true);
     struct message question = {0};
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, &question), 1);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, &question), 1);
     struct message later = {.type = MESSAGE_SHARD, .shard = question.shard};
     later.shard.kind = SHARD_GONE;
     later.passed.sender = OTHER;
     message_add(&later, buffer_new(0));
     struct message third = {0};
-    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, &third), 1);
+    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, &third), 1);
     give_pieces(fake, THIRD_SERVER, 2, SHARD_LATER);
-    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, &message), 0);
+    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, &message), 0);
     wait_ms(fake, NODE_PARTS_LATER_US / 1000 + 1);
-    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, &message), 1);
+    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, &message), 1);
     give(fake, REMOTE, &later);
     give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE);
     give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE);
     assert_int_equal(fake->asked.preparing, 1); /* the process reads part 0 itself */
-    fake_close(fake);
 }
 
-static void test_a_node_gives_of_its_part_once_it_has_read_it(void **state) {
-    (void)state;
+TEST(a_node_gives_of_its_part_once_it_has_read_it) {
     struct fake *fake = fake_open_parts();
     static const uint32_t wanted[] = {6, 7, 5};
     static const uint32_t wrong[] = {6, 70000};
@@ -3141,9 +2946,9 @@ static void test_a_node_gives_of_its_part_once_it_has_read_it(void **state) {
                               .shard = {.kind = SHARD_ASK_PART, .part = round == 2 ? 2 : 1, .parts = 3, .claim = 4}};
         ask.passed.sender = OTHER;
         message_add_copy(&ask, round == 3 ? wrong : wanted, round == 3 ? sizeof wrong : sizeof wanted);
-        forget(fake);
+        fake_io_forget(&fake->io);
         give(fake, SELF + 1, &ask);
-        assert_int_equal(sent(fake, SELF + 1, MESSAGE_SHARD, &message), 1);
+        assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_SHARD, &message), 1);
         assert_int_equal(message.shard.kind, round == 0 ? SHARD_LATER : round == 1 ? SHARD_PIECE : SHARD_GONE);
         assert_int_equal(message.frames[0]->size, round == 1 ? 2 : 0);
         assert_true(message.shard.claim == 4 && message.passed.receiver == OTHER);
@@ -3151,123 +2956,33 @@ static void test_a_node_gives_of_its_part_once_it_has_read_it(void **state) {
             node_part_read(&fake->node, true);
         }
     }
-    fake_close(fake);
 }
 
-/* An app whose `read` emits all items itself reads all of the input as its part: there are no pieces, now or later. */
-static void test_an_input_that_is_not_divided_has_no_pieces(void **state) {
-    (void)state;
+/* An app whose `read` emits all items itself reads the whole input as its part. There are no pieces, now or later. */
+TEST(an_input_that_is_not_divided_has_no_pieces) {
     struct fake *fake = fake_open_parts();
     struct message message = {0};
     node_part_read(&fake->node, false);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, &message), 0);
-    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, &message), 0);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, &message), 0);
+    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, &message), 0);
     assert_int_equal(fake->asked.preparing, 1);
     assert_int_equal(fake->node.parts.count, 0);
-    fake_close(fake);
 }
 
-/* A node whose first plan is a later one has no part. */
-static void test_who_comes_later_has_no_part(void **state) {
-    (void)state;
+/* A node that joins after the first plan has no part. */
+TEST(who_comes_later_has_no_part) {
     struct fake *fake = fake_open_fetching();
     assert_int_equal(fake->node.parts.count, 0);
     assert_int_equal(fake->asked.parts, 0);
-    fake_close(fake);
+}
+
+static int close_all(void **state) {
+    while (open_fakes != NULL) {
+        fake_close(open_fakes);
+    }
+    return 0;
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_clock_uses_the_batches_that_have_come),
-        cmocka_unit_test(test_what_does_not_come_is_asked_elsewhere_then_made_here),
-        cmocka_unit_test(test_a_node_that_waits_makes_what_would_come_last),
-        cmocka_unit_test(test_a_node_makes_no_batches_of_data_on_disk),
-        cmocka_unit_test(test_a_forgotten_batch_that_the_process_makes_is_not_taken),
-        cmocka_unit_test(test_a_feeder_answers_after_a_while_and_in_order),
-        cmocka_unit_test(test_a_feeder_makes_nothing_for_clocks_that_have_begun),
-        cmocka_unit_test(test_a_feeder_whose_data_is_not_in_memory_ends),
-        cmocka_unit_test(test_a_feeder_that_is_gone_is_not_waited_for),
-        cmocka_unit_test(test_a_feeder_without_data_is_left_in_peace),
-        cmocka_unit_test(test_batches_are_asked_for_by_credit),
-        cmocka_unit_test(test_batches_that_can_not_be_are_reported),
-        cmocka_unit_test(test_batches_of_other_data_are_forgotten),
-        cmocka_unit_test(test_a_feeder_makes_what_it_is_asked_for),
-        cmocka_unit_test(test_a_feeder_makes_batches_with_several_threads),
-        cmocka_unit_test(test_a_feeder_runs_the_stages_that_it_is_asked_for),
-        cmocka_unit_test(test_a_feeder_forgets_questions_of_an_old_epoch),
-        cmocka_unit_test(test_a_batch_that_is_too_large_ends_the_feeder),
-        cmocka_unit_test(test_a_feeder_needs_an_app_with_stages),
-        cmocka_unit_test(test_shards_are_taken_from_those_who_have_them),
-        cmocka_unit_test(test_what_nobody_has_is_read),
-        cmocka_unit_test(test_the_question_for_shards_is_repeated),
-        cmocka_unit_test(test_small_shards_come_several_at_once),
-        cmocka_unit_test(test_a_holder_that_does_not_give),
-        cmocka_unit_test(test_a_set_that_is_not_needed_any_more_is_not_fetched),
-        cmocka_unit_test(test_a_node_gives_its_shards),
-        cmocka_unit_test(test_parts_are_taken_from_their_readers),
-        cmocka_unit_test(test_the_question_for_a_part_is_repeated),
-        cmocka_unit_test(test_a_reader_that_is_late_or_has_nothing),
-        cmocka_unit_test(test_a_node_gives_of_its_part_once_it_has_read_it),
-        cmocka_unit_test(test_an_input_that_is_not_divided_has_no_pieces),
-        cmocka_unit_test(test_who_comes_later_has_no_part),
-        cmocka_unit_test(test_a_lot_is_given_away_once_and_awaited),
-        cmocka_unit_test(test_a_lot_that_does_not_come_back_is_done_here),
-        cmocka_unit_test(test_a_lot_that_comes_back_too_late_is_dropped),
-        cmocka_unit_test(test_a_node_that_waits_asks_for_a_lot),
-        cmocka_unit_test(test_an_answer_that_comes_too_late_is_declined),
-        cmocka_unit_test(test_steps_are_averaged),
-        cmocka_unit_test(test_what_is_not_averaged),
-        cmocka_unit_test(test_an_offer_is_awaited),
-        cmocka_unit_test(test_one_of_a_pair_offers),
-        cmocka_unit_test(test_the_beginning_of_a_job),
-        cmocka_unit_test(test_an_accusation_is_repeated_in_its_epoch),
-        cmocka_unit_test(test_no_clock_begins_on_input_that_was_not_compared),
-        cmocka_unit_test(test_input_that_has_changed_is_compared_anew),
-        cmocka_unit_test(test_a_node_without_assignments_is_loaded_at_once),
-        cmocka_unit_test(test_who_joins_starts_at_once_and_works_from_its_clock),
-        cmocka_unit_test(test_clocks_are_computed_evaluated_and_reported),
-        cmocka_unit_test(test_clocks_without_a_assignment_are_skipped),
-        cmocka_unit_test(test_a_hold_is_kept_until_it_is_lifted),
-        cmocka_unit_test(test_data_is_changed_in_the_background),
-        cmocka_unit_test(test_a_set_that_is_not_needed_any_more_is_released_when_it_is_there),
-        cmocka_unit_test(test_ready_needs_the_servers),
-        cmocka_unit_test(test_nodes_that_are_gone_are_forgotten),
-        cmocka_unit_test(test_old_plans_change_nothing),
-        cmocka_unit_test(test_origins_are_counted_by_node),
-        cmocka_unit_test(test_a_fence_is_answered_when_all_servers_stand_still),
-        cmocka_unit_test(test_a_fenced_node_tells_what_its_cache_has),
-        cmocka_unit_test(test_a_server_gets_what_was_lost_before_the_plan),
-        cmocka_unit_test(test_no_clock_begins_between_fence_and_plan),
-        cmocka_unit_test(test_catch_ups_come_first),
-        cmocka_unit_test(test_a_catch_up_waits_for_the_commit_of_what_it_goes_on_from),
-        cmocka_unit_test(test_sums_need_no_commit),
-        cmocka_unit_test(test_catch_ups_are_acknowledged_apart),
-        cmocka_unit_test(test_an_earlier_catch_up_goes_on_through_the_next_failure),
-        cmocka_unit_test(test_the_model_is_saved_when_asked),
-        cmocka_unit_test(test_what_a_lost_node_had_done_is_evaluated_when_asked),
-        cmocka_unit_test(test_an_evaluation_for_a_clock_that_is_done_again_is_void),
-        cmocka_unit_test(test_a_clock_that_becomes_the_last_is_evaluated_again),
-        cmocka_unit_test(test_a_failed_saving_is_tried_again_when_asked),
-        cmocka_unit_test(test_a_failure_while_saving_puts_the_node_back_to_work),
-        cmocka_unit_test(test_a_note_is_said_until_it_is_answered),
-        cmocka_unit_test(test_a_noted_node_still_leaves),
-        cmocka_unit_test(test_too_many_notes_are_left_out),
-        cmocka_unit_test(test_the_end_waits_for_notes),
-        cmocka_unit_test(test_saving_again_waits_for_the_abandoned_one),
-        cmocka_unit_test(test_leaving_is_asked_for_until_answered),
-        cmocka_unit_test(test_a_node_whose_app_crashes_says_so_and_stands_still),
-        cmocka_unit_test(test_a_shorter_warning_counts),
-        cmocka_unit_test(test_who_can_not_leave_fails),
-        cmocka_unit_test(test_who_was_given_up_starts_anew),
-        cmocka_unit_test(test_the_controller_may_be_gone_for_a_while),
-        cmocka_unit_test(test_before_the_welcome_patience_is_short),
-        cmocka_unit_test(test_more_is_reported_again_when_it_arrives),
-        cmocka_unit_test(test_a_silent_server_is_reported),
-        cmocka_unit_test(test_who_was_stopped_itself_accuses_nobody),
-        cmocka_unit_test(test_checkpoints_are_passed_on_and_answered),
-        cmocka_unit_test(test_an_epoch_makes_checkpoints_void),
-        cmocka_unit_test(test_a_server_that_fails_fails_the_node),
-        cmocka_unit_test(test_a_pulse_that_fails_fails_the_node),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run_each(NULL, close_all);
 }

@@ -1,19 +1,14 @@
-/* Tests of workers/notice.h: the loop that a node has, and a server that plays the metadata service by a script:
- * what it answers depends on how many polls came before. Each script ends with something that a hook hears, which
+/* Tests of workers/process/notice.h with an event loop like a node's, and a server that plays the metadata service
+ * by a script: its answers depend on the number of polls. Each script ends with an answer that calls a hook, which
  * ends the loop. */
-#include "workers/notice.h"
+#include "tests/files.h"
+#include "tests/test.h"
+#include "workers/process/notice.h"
 
 #include "tests/unit/http_server.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { WATCHDOG_S = 60, POLL_MS = 10, CALLS_MAX = 8 };
 
@@ -21,9 +16,9 @@ enum { WATCHDOG_S = 60, POLL_MS = 10, CALLS_MAX = 8 };
 #define IN_10_S  "{\"action\":\"stop\",\"time\":\"2023-11-20T10:11:22Z\"}"
 
 struct script {
-    const char *actions[CALLS_MAX]; /* of each poll; NULL: 404. The last one goes on */
+    const char *actions[CALLS_MAX]; /* answer to each poll; NULL: 404; the last is repeated */
     const char *rebalance;          /* NULL: 404 */
-    const char *left;               /* header; NULL: none */
+    const char *left;               /* value of the header; NULL: no header */
     int token_status;
 };
 
@@ -33,9 +28,9 @@ struct fixture {
     struct http_server *server;
     struct notice *notice;
     struct script script;
-    unsigned polls, rebalances; /* that the server saw */
+    unsigned polls, rebalances; /* requests that the server has seen */
     unsigned leaves, recommendations, warnings;
-    unsigned leaves_wanted, recommendations_wanted, warnings_wanted; /* so many end the loop */
+    unsigned leaves_wanted, recommendations_wanted, warnings_wanted; /* number of calls that ends the loop */
     uint32_t left_ms[CALLS_MAX];
     char text[NOTICE_TEXT_MAX];
 };
@@ -60,7 +55,7 @@ static void serve(void *context, const struct http_server_request *request, stru
         reply->status = script->rebalance != NULL ? 200 : 404;
         reply->body = script->rebalance != NULL ? script->rebalance : "";
     } else {
-        reply->status = 500; /* nothing else is asked for */
+        reply->status = 500; /* no other path is requested */
     }
 }
 
@@ -97,11 +92,7 @@ static void warn(void *context, const char *text) {
 
 /* ---- Fixture ---- */
 
-static void receive(void *self, actor_id from, struct message *message) {
-    (void)self;
-    (void)from;
-    (void)message;
-}
+static void receive(void *self, actor_id from, struct message *message) {}
 
 static int set_up(void **state) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
@@ -140,8 +131,8 @@ static void run(struct fixture *fixture) {
 
 /* ---- Tests ---- */
 
-/* The same notice is told once; one that leaves less time again. */
-static void test_a_notice(void **state) {
+/* A notice is reported once, and again if it leaves less time. */
+TEST_WITH(a_notice, set_up, tear_down) {
     struct fixture *fixture = *state;
     fixture->script = (struct script){.actions = {NULL, NULL, IN_100_S, IN_100_S, IN_100_S, IN_10_S, IN_10_S, IN_10_S},
                                       .token_status = 200};
@@ -154,7 +145,7 @@ static void test_a_notice(void **state) {
     assert_non_null(strstr(fixture->text, "in 10 s (stop)"));
 }
 
-static void test_a_longer_notice_does_not_count(void **state) {
+TEST_WITH(a_longer_notice_does_not_count, set_up, tear_down) {
     struct fixture *fixture = *state;
     fixture->script = (struct script){.actions = {IN_10_S, IN_100_S, IN_100_S, "?"}, .token_status = 200};
     fixture->leaves_wanted = fixture->warnings_wanted = 1;
@@ -162,8 +153,8 @@ static void test_a_longer_notice_does_not_count(void **state) {
     assert_int_equal(fixture->left_ms[0], 10000);
 }
 
-/* spotmarket's time runs faster than the clock. */
-static void test_seconds_that_are_left(void **state) {
+/* spotmarket's time runs faster than real time. */
+TEST_WITH(seconds_that_are_left, set_up, tear_down) {
     struct fixture *fixture = *state;
     fixture->script.actions[0] = IN_100_S;
     fixture->script.left = "0.75";
@@ -172,16 +163,16 @@ static void test_seconds_that_are_left(void **state) {
     assert_int_equal(fixture->left_ms[0], 750);
 }
 
-static void test_a_recommendation(void **state) {
+TEST_WITH(a_recommendation, set_up, tear_down) {
     struct fixture *fixture = *state;
     fixture->script = (struct script){.actions = {NULL, NULL, NULL, NULL, IN_10_S}, .token_status = 200};
     fixture->script.rebalance = "{\"noticeTime\":\"2023-11-20T10:11:00Z\"}";
     fixture->leaves_wanted = fixture->recommendations_wanted = 1;
     run(fixture);
-    assert_int_equal(fixture->rebalances, 1); /* asked for until it is there */
+    assert_int_equal(fixture->rebalances, 1); /* requested until it is there */
 }
 
-static void test_an_answer_that_is_none(void **state) {
+TEST_WITH(an_answer_that_is_none, set_up, tear_down) {
     struct fixture *fixture = *state;
     fixture->script = (struct script){.actions = {"<html>", "<html>", "{}", NULL, IN_10_S}, .token_status = 200};
     fixture->leaves_wanted = fixture->warnings_wanted = 1;
@@ -189,7 +180,7 @@ static void test_an_answer_that_is_none(void **state) {
     assert_int_equal(fixture->polls, 5);
 }
 
-static void test_a_service_that_is_off(void **state) {
+TEST_WITH(a_service_that_is_off, set_up, tear_down) {
     struct fixture *fixture = *state;
     fixture->script.token_status = 403;
     fixture->warnings_wanted = 1;
@@ -198,7 +189,7 @@ static void test_a_service_that_is_off(void **state) {
     assert_int_equal(fixture->polls, 0);
 }
 
-static void test_a_service_that_is_silent(void **state) {
+TEST_WITH(a_service_that_is_silent, set_up, tear_down) {
     struct fixture *fixture = *state;
     setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1", 1);
     fixture->warnings_wanted = 1;
@@ -206,7 +197,7 @@ static void test_a_service_that_is_silent(void **state) {
     assert_non_null(strstr(fixture->text, "does not answer"));
 }
 
-static void test_a_wrong_endpoint(void **state) {
+TEST_WITH(a_wrong_endpoint, set_up, tear_down) {
     struct fixture *fixture = *state;
     struct error error = {0};
     const struct notice_hooks hooks = {.leave = leave, .rebalance = rebalance, .warn = warn, .context = fixture};
@@ -215,25 +206,7 @@ static void test_a_wrong_endpoint(void **state) {
     assert_null(fixture->notice);
 }
 
-static void write_file(const char *folder, const char *name, const char *text) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
-        *slash = '\0';
-        (void)mkdir(path, 0700);
-        *slash = '/';
-    }
-    if (text == NULL) {
-        assert_int_equal(remove(path), 0);
-        return;
-    }
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static void test_where_notices_are_likely(void **state) {
+TEST(where_notices_are_likely) {
     static const struct {
         const char *name, *text;
         bool likely;
@@ -242,40 +215,18 @@ static void test_where_notices_are_likely(void **state) {
         {"class/dmi/id/bios_version", "4.11.amazon\n", true}, {"class/dmi/id/bios_version", "1.0\n", false},
         {"hypervisor/uuid", "ec2abcde-0000\n", true},         {"hypervisor/uuid", "12345678-0ec2\n", false},
     };
-    (void)state;
-    char folder[] = "/tmp/notice-test-XXXXXX";
-    assert_non_null(mkdtemp(folder));
+    assert_int_equal(files_open(state), 0);
     unsetenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
     unsetenv("AWS_EC2_METADATA_DISABLED");
-    assert_false(notice_is_likely(folder));
+    assert_false(notice_is_likely("."));
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        write_file(folder, cases[i].name, cases[i].text);
-        assert_int_equal(notice_is_likely(folder), cases[i].likely);
-        write_file(folder, cases[i].name, NULL);
+        write_text(cases[i].name, cases[i].text);
+        assert_int_equal(notice_is_likely("."), cases[i].likely);
+        assert_int_equal(remove(cases[i].name), 0);
     }
     setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1", 1);
-    assert_true(notice_is_likely(folder));
+    assert_true(notice_is_likely("."));
     setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
-    assert_false(notice_is_likely(folder));
-    static const char *const folders[] = {"class/dmi/id", "class/dmi", "class", "hypervisor", "."};
-    for (unsigned i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-        char path[256];
-        snprintf(path, sizeof path, "%s/%s", folder, folders[i]);
-        (void)remove(strcmp(folders[i], ".") == 0 ? folder : path);
-    }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_notice, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_longer_notice_does_not_count, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_seconds_that_are_left, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_recommendation, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_an_answer_that_is_none, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_service_that_is_off, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_service_that_is_silent, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_wrong_endpoint, set_up, tear_down),
-        cmocka_unit_test(test_where_notices_are_likely),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_false(notice_is_likely("."));
+    assert_int_equal(files_close(state), 0);
 }

@@ -1,22 +1,14 @@
-/* agileml/cloud/objects and what is built on it, against a fake S3 that checks signatures and fails in every way. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* agileml/cloud/objects and its users, against a fake S3 server that checks signatures and fails in every way. */
 
 #include "agileml/cloud/object_read.h"
 #include "agileml/cloud/object_write.h"
 #include "agileml/cloud/storage.h"
-#include "agileml/control/manifest.h"
+#include "agileml/control/state/manifest.h"
 #include "agileml/input/list.h"
 #include "agileml/input/source_text.h"
+#include "tests/test.h"
 #include "tests/unit/fake_s3.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const struct objects_options quick = {.attempts = 4, .delay_ms = 1, .timeout_ms = 10 * 1000, .stall_s = 5};
@@ -36,7 +28,7 @@ static int teardown(void **state) {
 
 /* ---- Addresses and answers ---- */
 
-static void test_addresses(void **state) {
+TEST(addresses) {
     static const struct {
         const char *path;
         int code;
@@ -60,7 +52,6 @@ static void test_addresses(void **state) {
         {"http://localhost/d", 0, "", ""},
         {"http://host.example/d", AML_EINPUT, "", ""},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         struct object_url url;
         struct error error = {0};
@@ -81,9 +72,8 @@ static void test_addresses(void **state) {
     unsetenv("PROTEUS_PLAIN_HTTP");
 }
 
-static void test_ranges(void **state) {
+TEST(ranges) {
     struct object_range range;
-    (void)state;
     assert_true(object_range_parse("bytes 0-99/1000", &range));
     assert_true(range.first == 0 && range.last == 99 && range.total == 1000 && !range.empty);
     assert_true(object_range_parse("bytes 5-5/*", &range) && range.total == UINT64_MAX);
@@ -106,7 +96,7 @@ static void test_ranges(void **state) {
 
 /* ---- Reading ---- */
 
-/* Reads bytes of "s3://bucket/KEY" in pieces, and compares them with the object's. Returns the code. */
+/* Reads bytes of "s3://bucket/KEY" in pieces, and compares them with the object's. Returns the result code. */
 static int read_and_compare(struct fake_s3 *fake, const char *key, uint64_t offset, uint64_t length, size_t piece,
                             struct error *error) {
     struct object_reader *reader;
@@ -133,7 +123,7 @@ static int read_and_compare(struct fake_s3 *fake, const char *key, uint64_t offs
     return code;
 }
 
-static void test_read(void **state) {
+TEST_WITH(read, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     fake_s3_put(fake, "data/a b+c.csv", 9 << 20, 1);
@@ -145,37 +135,12 @@ static void test_read(void **state) {
     assert_int_equal(read_and_compare(fake, "data/a b+c.csv", 12345, 3000001, 7 << 20, &error), 0);
     fake->requests = 0;
     assert_int_equal(read_and_compare(fake, "data/a b+c.csv", 100, 16, 16, &error), 0);
-    assert_int_equal(fake->requests, 1); /* a header's bytes cost one request, of no more */
+    assert_int_equal(fake->requests, 1); /* the bytes of a header cost one request, for no more bytes */
     assert_int_equal(read_and_compare(fake, "small", 0, UINT64_MAX, 3, &error), 0);
     assert_int_equal(read_and_compare(fake, "empty", 0, UINT64_MAX, 16, &error), 0);
 }
 
-static void test_skip(void **state) {
-    struct fake_s3 *fake = *state;
-    struct object_reader *reader;
-    struct error error = {0};
-    char bytes[1000];
-    size_t got;
-    fake_s3_put(fake, "a", 4 << 20, 3);
-    const char *of = fake_s3_find(fake, "a")->bytes;
-    assert_int_equal(object_reader_open(&reader, "s3://bucket/a", 4 << 20, "", 0, UINT64_MAX, &quick, &error), 0);
-    uint64_t at = 0;
-    static const uint64_t steps[] = {0, 10, 70000, 1 << 20, 2 << 20, 5000};
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        object_reader_skip(reader, steps[i]);
-        at += steps[i];
-        assert_int_equal(object_reader_read(reader, bytes, sizeof bytes, &got, &error), 0);
-        assert_int_equal(got, sizeof bytes);
-        assert_memory_equal(bytes, of + at, got);
-        at += got;
-    }
-    object_reader_skip(reader, UINT64_MAX);
-    assert_int_equal(object_reader_read(reader, bytes, sizeof bytes, &got, &error), 0);
-    assert_int_equal(got, 0);
-    object_reader_close(reader);
-}
-
-static void test_passing_faults(void **state) {
+TEST_WITH(passing_faults, setup, teardown) {
     static const struct fake_fault faults[] = {
         {.count = 2, .status = 500, .code = "InternalError"},
         {.count = 3, .status = 503, .code = "SlowDown"},
@@ -196,7 +161,7 @@ static void test_passing_faults(void **state) {
     }
 }
 
-static void test_lasting_faults(void **state) {
+TEST_WITH(lasting_faults, setup, teardown) {
     static const struct {
         struct fake_fault fault;
         int code;
@@ -232,7 +197,7 @@ static void test_lasting_faults(void **state) {
     }
 }
 
-static void test_stall(void **state) {
+TEST_WITH(stall, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     struct objects_options options = quick;
@@ -256,7 +221,7 @@ static void change_object(struct fake_s3 *fake, const struct http_server_request
     }
 }
 
-static void test_changed(void **state) {
+TEST_WITH(changed, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     struct object_reader *reader;
@@ -271,7 +236,7 @@ static void test_changed(void **state) {
     assert_non_null(strstr(error.text, "it has changed while it was read"));
     object_reader_close(other);
     free(whole);
-    /* also when another size or version was expected from the beginning, and when it has become shorter */
+    /* The same if another size or version was expected from the start, or if the object became shorter. */
     static const struct {
         uint64_t total, offset;
         const char *tag;
@@ -289,7 +254,7 @@ static void test_changed(void **state) {
 
 /* ---- Credentials ---- */
 
-static void test_wrong_signature(void **state) {
+TEST_WITH(wrong_signature, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     fake_s3_put(fake, "a", 10, 1);
@@ -302,7 +267,7 @@ static void test_wrong_signature(void **state) {
     assert_int_equal(fake->requests, 1);
 }
 
-static void test_no_credentials(void **state) {
+TEST_WITH(no_credentials, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     fake_s3_put(fake, "a", 10, 1);
@@ -332,7 +297,7 @@ static void renew_credentials(struct fake_s3 *fake, const struct http_server_req
     }
 }
 
-static void test_expired_credentials(void **state) {
+TEST_WITH(expired_credentials, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     snprintf(credentials_file, sizeof credentials_file, "/tmp/objects_test.%d", (int)getpid());
@@ -347,7 +312,7 @@ static void test_expired_credentials(void **state) {
     unlink(credentials_file);
 }
 
-static void test_region(void **state) {
+TEST_WITH(region, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     fake_s3_put(fake, "a", 10, 1);
@@ -363,14 +328,14 @@ static void test_region(void **state) {
     assert_int_equal(read_and_compare(fake, "a", 0, 10, 10, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, "AWS_REGION: 'eu/west' is not a region"));
     unsetenv("AWS_REGION");
-    setenv("AWS_ENDPOINT_URL_S3", "http://host.example", 1); /* plain http to another machine */
+    setenv("AWS_ENDPOINT_URL_S3", "http://host.example", 1); /* plain http to another machine is refused */
     assert_int_equal(read_and_compare(fake, "a", 0, 10, 10, NULL), AML_EINPUT);
     assert_int_equal(fake->requests, 0);
 }
 
-static void test_hosts_of_s3(void **state) {
+TEST_WITH(hosts_of_s3, setup, teardown) {
     static const struct {
-        const char *host, *region; /* "": it is none of S3's */
+        const char *host, *region; /* "": not an address of S3 */
     } examples[] = {
         {"bucket.s3.eu-west-3.amazonaws.com", "eu-west-3"},
         {"s3.eu-west-3.amazonaws.com", "eu-west-3"},
@@ -389,7 +354,6 @@ static void test_hosts_of_s3(void **state) {
         {".amazonaws.com", ""},
         {"", ""},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         char region[OBJECT_REGION_MAX];
         assert_int_equal(object_host_region(examples[i].host, region), examples[i].region[0] != '\0');
@@ -405,9 +369,8 @@ static void check_redirect(const char *head, const char *body, const char *regio
     assert_string_equal(failure.location, location);
 }
 
-/* Where S3 says that a bucket is elsewhere: by a header with the region, by an address, or by an endpoint. */
-static void test_redirects(void **state) {
-    (void)state;
+/* S3 names a bucket's other place by a header with the region, by an address, or by an endpoint. */
+TEST_WITH(redirects, setup, teardown) {
     check_redirect("HTTP/1.1 307 x\r\nLocation: https://b.s3.us-west-2.amazonaws.com/k?sig=secret\r\n\r\n", "",
                    "us-west-2", "https://b.s3.us-west-2.amazonaws.com/k");
     check_redirect("HTTP/1.1 307 x\r\nLocation: https://b.s3.us-west-2.amazonaws.com/k\r\n"
@@ -421,8 +384,8 @@ static void test_redirects(void **state) {
     check_redirect("HTTP/1.1 301 x\r\nLocation: /login\r\n\r\n", "", "", "/login");
 }
 
-/* A redirect to a foreign host is not followed: the credentials' signature goes nowhere else. */
-static void test_redirect_elsewhere(void **state) {
+/* A redirect to a foreign host is not followed: a signature by the credentials must not leave S3. */
+TEST_WITH(redirect_elsewhere, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     fake_s3_put(fake, "a", 10, 1);
@@ -433,8 +396,8 @@ static void test_redirect_elsewhere(void **state) {
     assert_int_equal(fake->requests, 1);
 }
 
-/* A path that names a bucket alone is no object. */
-static void test_no_key(void **state) {
+/* A path of a bucket alone is not an object. */
+TEST_WITH(no_key, setup, teardown) {
     struct fake_s3 *fake = *state;
     static const char *const buckets[] = {"s3://bucket", "s3://bucket/"};
     for (size_t i = 0; i < sizeof buckets / sizeof *buckets; i++) {
@@ -472,14 +435,14 @@ static int read_web(struct fake_s3 *fake, const char *path, size_t wanted, struc
     return code;
 }
 
-static void test_web(void **state) {
+TEST_WITH(web, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     struct error large = {0};
     struct error denied = {0};
     assert_int_equal(read_web(fake, "files_/none", 100, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, "status 404"));
-    fake->no_ranges = true; /* good for what fits into one range */
+    fake->no_ranges = true; /* enough for files that fit into one range */
     fake_s3_put(fake, "page", 100, 1);
     fake_s3_put(fake, "large", 1 << 20, 1);
     struct error small = {0};
@@ -494,7 +457,7 @@ static void test_web(void **state) {
     struct error odd = {0};
     fake_s3_put(fake, "x]", 100, 1);
     assert_int_equal(read_web(fake, "files_/x]?a=[1]&b=*", 100, &odd), 0);
-    setenv("AWS_PROFILE", "nobody", 1); /* credentials are for S3 alone */
+    setenv("AWS_PROFILE", "nobody", 1); /* credentials are for S3 only */
     assert_int_equal(read_web(fake, "files_/page", 100, &odd), 0);
     unsetenv("AWS_PROFILE");
     fake->fault = (struct fake_fault){.count = 1, .status = 403, .code = ""};
@@ -519,7 +482,7 @@ static int write_object(size_t size, size_t piece, struct error *error) {
     return code;
 }
 
-static void test_write(void **state) {
+TEST_WITH(write, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     assert_int_equal(write_object(10000, 999, &error), 0);
@@ -531,11 +494,11 @@ static void test_write(void **state) {
     assert_int_equal(write_object((20 << 20) + 5, 1 << 20, &error), 0);
     assert_int_equal(fake_s3_find(fake, "out/model")->size, (20 << 20) + 5);
     assert_int_equal(fake_s3_uploads(fake), 0);
-    assert_int_equal(write_object(16 << 20, 3 << 20, &error), 0); /* parts that are just full */
+    assert_int_equal(write_object(16 << 20, 3 << 20, &error), 0); /* the last part is full */
     assert_int_equal(fake_s3_find(fake, "out/model")->size, 16 << 20);
 }
 
-static void test_write_faults(void **state) {
+TEST_WITH(write_faults, setup, teardown) {
     static const struct fake_fault faults[] = {
         {.count = 2, .of = "PUT", .status = 503, .code = "SlowDown"},
         {.count = 1, .of = "POST", .status = 500, .code = "InternalError"},
@@ -552,7 +515,7 @@ static void test_write_faults(void **state) {
     }
 }
 
-static void test_write_is_whole(void **state) {
+TEST_WITH(write_is_whole, setup, teardown) {
     static const struct fake_fault faults[] = {
         {.of = "PUT", .status = 500, .code = "InternalError"},
         {.of = "PUT", .status = 403, .code = "AccessDenied"},
@@ -568,14 +531,13 @@ static void test_write_is_whole(void **state) {
         fake->fault.count = UINT32_MAX;
         assert_int_equal(write_object(18 << 20, 1 << 20, &error), AML_EFAIL);
         assert_non_null(strstr(error.text, "s3://bucket/out/model: status"));
-        assert_int_equal(fake_s3_find(fake, "out/model")->size, 100); /* the old object is as it was */
-        assert_int_equal(fake_s3_uploads(fake), 0);                   /* and nothing is left behind */
+        assert_int_equal(fake_s3_find(fake, "out/model")->size, 100); /* the old object is unchanged */
+        assert_int_equal(fake_s3_uploads(fake), 0);                   /* and no upload is left */
     }
 }
 
-static void test_write_refused(void **state) {
+TEST_WITH(write_refused, setup, teardown) {
     static const char *const wrong[] = {"s3://bucket", "s3://bucket/folder/", "https://host.example/model"};
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct object_writer *writer;
         struct error error = {0};
@@ -584,7 +546,7 @@ static void test_write_refused(void **state) {
     }
 }
 
-static void test_write_check(void **state) {
+TEST_WITH(write_check, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     assert_int_equal(object_write_check("s3://bucket/out/model", &error), 0);
@@ -598,7 +560,6 @@ static void test_write_check(void **state) {
 /* ---- Lists and sweeps ---- */
 
 static int note_item(void *context, const struct object_item *item, struct error *error) {
-    (void)error;
     char *text = context;
     snprintf(text + strlen(text), 400 - strlen(text), "%s ", item->key);
     return 0;
@@ -616,7 +577,7 @@ static void list(const char *path, bool folders, char text[400]) {
     assert_int_equal(code, 0);
 }
 
-static void test_lists(void **state) {
+TEST_WITH(lists, setup, teardown) {
     struct fake_s3 *fake = *state;
     char text[400];
     static const char *const keys[] = {"d/1", "d/2", "d/3", "d/4", "d/5", "d/e/1", "d/e/2", "e"};
@@ -646,7 +607,7 @@ static void test_lists(void **state) {
     objects_close(objects);
 }
 
-/* A writer that is dropped without a word, as by kill -9. */
+/* A writer that is killed, as by kill -9, leaves its upload. */
 static void leave_upload(struct fake_s3 *fake, const char *key) {
     for (unsigned i = 0; i < FAKE_S3_UPLOADS; i++) {
         if (fake->uploads[i].id == 0) {
@@ -657,7 +618,7 @@ static void leave_upload(struct fake_s3 *fake, const char *key) {
     }
 }
 
-static void test_sweep(void **state) {
+TEST_WITH(sweep, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct error error = {0};
     struct objects *objects;
@@ -668,20 +629,21 @@ static void test_sweep(void **state) {
     leave_upload(fake, "out/model-of-another");
     leave_upload(fake, "else");
     assert_int_equal(write_object(100, 100, &error), 0);
-    assert_int_equal(fake_s3_uploads(fake), 2); /* those of the same key are gone, others are not */
+    assert_int_equal(fake_s3_uploads(fake), 2); /* the same key's uploads are removed, others stay */
     assert_int_equal(objects_open(&objects, &quick, NULL), 0);
     assert_int_equal(object_url_parse("s3://bucket/out/", &url, NULL), 0);
     assert_int_equal(object_uploads_sweep(objects, &url, true, &count, &error), 0);
     assert_int_equal(count, 1);
     assert_int_equal(fake_s3_uploads(fake), 1);
     fake->fault = (struct fake_fault){.count = 1, .of = "GET /bucket?uploads", .status = 403, .code = "AccessDenied"};
-    assert_int_equal(object_uploads_sweep(objects, &url, true, &count, &error), 0); /* no right: nothing to be done */
+    /* without the right to list uploads, sweeping does nothing */
+    assert_int_equal(object_uploads_sweep(objects, &url, true, &count, &error), 0);
     objects_close(objects);
 }
 
 /* ---- Inputs ---- */
 
-/* Lists what `value` names: paths without their folder. Returns the code. */
+/* Lists the files that `value` names, without their folder. Returns the result code. */
 static int list_input(const char *value, char text[400], struct error *error) {
     struct input_list input = {0};
     int code = input_list_add(&input, value, error);
@@ -694,7 +656,7 @@ static int list_input(const char *value, char text[400], struct error *error) {
     return code;
 }
 
-static void test_input_lists(void **state) {
+TEST_WITH(input_lists, setup, teardown) {
     struct fake_s3 *fake = *state;
     char text[400];
     struct error error = {0};
@@ -714,8 +676,8 @@ static void test_input_lists(void **state) {
     assert_non_null(strstr(within.text, "a folder within the input"));
 }
 
-/* What exists under the whole name is meant; only then is it a pattern. */
-static void test_input_names(void **state) {
+/* A name that exists as written means that object; other names may be patterns. */
+TEST_WITH(input_names, setup, teardown) {
     struct fake_s3 *fake = *state;
     char text[400];
     struct error error = {0};
@@ -749,7 +711,7 @@ static void test_input_names(void **state) {
     assert_string_equal(text, "br[1].csv ");
 }
 
-static void test_input_text(void **state) {
+TEST_WITH(input_text, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct text_lines lines;
     struct error error = {0};
@@ -793,7 +755,7 @@ static struct manifest make_manifest(uint64_t clock, struct manifest_file files[
     return manifest;
 }
 
-/* Writes a checkpoint, and returns its path. */
+/* Writes a checkpoint; `path` gets its path. */
 static void write_checkpoint(uint64_t clock, char path[WIRE_PATH_MAX]) {
     struct manifest_file files[2];
     struct manifest manifest = make_manifest(clock, files);
@@ -806,9 +768,12 @@ static void write_checkpoint(uint64_t clock, char path[WIRE_PATH_MAX]) {
     put_file(folder, "partition-0", 10);
     put_file(folder, "partition-1", 20);
     assert_int_equal(manifest_find("s3://bucket/root", path, NULL) == 0 && strcmp(path, folder) == 0, 0);
-    if (manifest_finish("s3://bucket/root", folder, &manifest, path, &error) != 0) {
+    size_t size = 0;
+    char *text = manifest_text(&manifest, &size, &error);
+    if (text == NULL || manifest_finish("s3://bucket/root", folder, clock, text, size, path, &error) != 0) {
         fail_msg("%s", error.text);
     }
+    free(text);
     assert_int_equal(manifest_prune("s3://bucket/root", 2, &error), 0);
 }
 
@@ -821,16 +786,16 @@ static unsigned objects_of(struct fake_s3 *fake, const char *prefix) {
     return count;
 }
 
-static void test_checkpoints(void **state) {
+TEST_WITH(checkpoints, setup, teardown) {
     struct fake_s3 *fake = *state;
     struct manifest found;
     struct error error = {0};
     char path[WIRE_PATH_MAX], newest[WIRE_PATH_MAX], folder[WIRE_PATH_MAX];
-    fake_s3_put(fake, "root/mine.txt", 5, 1); /* what is not a checkpoint's stays */
+    fake_s3_put(fake, "root/mine.txt", 5, 1); /* an object outside checkpoints stays */
     for (uint64_t clock = 10; clock <= 40; clock += 10) {
         write_checkpoint(clock, newest);
     }
-    assert_int_equal(objects_of(fake, "root/clock-"), 2 * 3); /* the newest two */
+    assert_int_equal(objects_of(fake, "root/clock-"), 2 * 3); /* the two newest */
     assert_int_equal(manifest_find("s3://bucket/root", path, &error), 0);
     assert_string_equal(path, newest);
     if (manifest_read(path, &found, &error) != 0) {
@@ -838,7 +803,7 @@ static void test_checkpoints(void **state) {
     }
     assert_int_equal(found.clock, 40);
     manifest_close(&found);
-    /* an attempt that was killed leaves objects and an upload; it is no checkpoint, and the next one sweeps it */
+    /* A killed attempt leaves objects and an upload. It is no checkpoint, and the next attempt sweeps it. */
     assert_int_equal(manifest_begin("s3://bucket/root", 50, 1, folder, &error), 0);
     assert_int_equal(manifest_place("s3://bucket/root", 50, folder, &error), 0);
     put_file(folder, "partition-0", 10);
@@ -848,7 +813,7 @@ static void test_checkpoints(void **state) {
     write_checkpoint(50, newest);
     assert_int_equal(fake_s3_uploads(fake), 0);
     assert_int_equal(objects_of(fake, "root/clock-"), 2 * 3);
-    /* a partition's file that is not whole */
+    /* A partition's file is incomplete. */
     snprintf(path, sizeof path, "%s/partition-1", newest + strlen("s3://bucket/"));
     fake_s3_put(fake, path, 19, 1);
     struct error damaged = {0};
@@ -858,8 +823,8 @@ static void test_checkpoints(void **state) {
     assert_non_null(fake_s3_find(fake, "root/mine.txt"));
 }
 
-/* A checkpoint must not be taken for an unfinished one, and removed, because the storage does not answer. */
-static void test_discard_is_sure(void **state) {
+/* While the storage does not answer, a checkpoint must not be taken for an unfinished one and removed. */
+TEST_WITH(discard_is_sure, setup, teardown) {
     struct fake_s3 *fake = *state;
     char path[WIRE_PATH_MAX];
     write_checkpoint(10, path);
@@ -868,40 +833,4 @@ static void test_discard_is_sure(void **state) {
     assert_int_not_equal(manifest_prune("s3://bucket/root", 1, NULL), 0);
     fake->fault.count = 0;
     assert_int_equal(objects_of(fake, "root/clock-"), 3);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_ranges),
-        TEST(test_read),
-        TEST(test_skip),
-        TEST(test_passing_faults),
-        TEST(test_lasting_faults),
-        TEST(test_stall),
-        TEST(test_changed),
-        TEST(test_wrong_signature),
-        TEST(test_no_credentials),
-        TEST(test_expired_credentials),
-        TEST(test_region),
-        TEST(test_hosts_of_s3),
-        TEST(test_redirects),
-        TEST(test_redirect_elsewhere),
-        TEST(test_no_key),
-        TEST(test_web),
-        TEST(test_write),
-        TEST(test_write_faults),
-        TEST(test_write_is_whole),
-        TEST(test_write_refused),
-        TEST(test_write_check),
-        TEST(test_input_lists),
-        TEST(test_input_names),
-        TEST(test_input_text),
-        TEST(test_checkpoints),
-        TEST(test_discard_is_sure),
-        TEST(test_lists),
-        TEST(test_sweep),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
-/* Tests of agileml/control/observer.h: an io that keeps what is sent, and answers that are lost, repeated or come in
- * another order. */
-#include "agileml/control/observer.h"
+/* Tests of agileml/control/state/observer.h with an io that keeps messages sent, and with answers that are lost,
+ * repeated or reordered. */
+#include "agileml/control/state/observer.h"
+#include "tests/test.h"
 
 #include "agileml/wire/records.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { SENT_MAX = 64 };
 
@@ -69,7 +62,7 @@ static bool take(struct fixture *fixture, uint64_t number, uint64_t oldest) {
     return next;
 }
 
-/* The observer asks for the line `from` and those behind it. */
+/* The observer requests lines from `from` on. */
 static void check_asks(struct fixture *fixture, uint64_t from) {
     forget(fixture);
     observer_ask_lines(&fixture->observer);
@@ -78,13 +71,13 @@ static void check_asks(struct fixture *fixture, uint64_t from) {
     assert_int_equal(fixture->sent[0].observe.from, from);
 }
 
-static void lines_are_read_once_and_in_order(void **state) {
+TEST(lines_are_read_once_and_in_order) {
     struct fixture *fixture = *state;
     check_asks(fixture, 0);
     assert_true(take(fixture, 0, 0));
-    assert_false(take(fixture, 0, 0)); /* again */
+    assert_false(take(fixture, 0, 0)); /* a repeat */
     assert_true(take(fixture, 1, 0));
-    assert_false(take(fixture, 3, 0)); /* line 2 was lost, or comes later */
+    assert_false(take(fixture, 3, 0)); /* line 2 is missing */
     check_asks(fixture, 2);
     assert_true(take(fixture, 2, 0));
     assert_false(take(fixture, 1, 0));
@@ -92,27 +85,27 @@ static void lines_are_read_once_and_in_order(void **state) {
     check_asks(fixture, 4);
 }
 
-static void lines_that_the_controller_has_no_more_are_passed_over(void **state) {
+TEST(lines_that_the_controller_has_no_more_are_passed_over) {
     struct fixture *fixture = *state;
     assert_true(take(fixture, 0, 0));
-    assert_false(take(fixture, 101, 100)); /* line 100 can still be had */
+    assert_false(take(fixture, 101, 100)); /* line 100 is still available */
     assert_true(take(fixture, 100, 100));
     assert_true(take(fixture, 101, 100));
     assert_false(take(fixture, 100, 100));
     check_asks(fixture, 102);
 }
 
-static void a_restarted_controller_goes_on_behind_what_was_read(void **state) {
+TEST(a_restarted_controller_goes_on_behind_what_was_read) {
     struct fixture *fixture = *state;
     assert_true(take(fixture, 0, 0));
     assert_true(take(fixture, 1, 0));
-    assert_false(take(fixture, 0, 0)); /* it sends its report from the start */
+    assert_false(take(fixture, 0, 0)); /* the controller sends its report from the start */
     check_asks(fixture, 2);
     assert_false(take(fixture, 1, 1));
     assert_true(take(fixture, 2, 1));
 }
 
-static void other_messages_are_no_lines(void **state) {
+TEST(other_messages_are_no_lines) {
     struct fixture *fixture = *state;
     json_t *line = NULL;
     struct message message = {.type = MESSAGE_STATUS, .status.request = 0};
@@ -122,7 +115,7 @@ static void other_messages_are_no_lines(void **state) {
     check_asks(fixture, 0);
 }
 
-static void a_line_that_is_not_json_is_told_apart_and_left_behind(void **state) {
+TEST(a_line_that_is_not_json_is_told_apart_and_left_behind) {
     struct fixture *fixture = *state;
     json_t *line = (json_t *)1;
     assert_true(take_text(fixture, 0, 0, "not JSON", &line));
@@ -130,7 +123,7 @@ static void a_line_that_is_not_json_is_told_apart_and_left_behind(void **state) 
     assert_true(take(fixture, 1, 0));
 }
 
-static void more_lines_are_asked_for_behind_many(void **state) {
+TEST(more_lines_are_asked_for_behind_many) {
     struct fixture *fixture = *state;
     for (uint64_t l = 0; l + 1 < OBSERVER_BURST; l++) {
         assert_true(take(fixture, l, 0));
@@ -144,7 +137,7 @@ static void more_lines_are_asked_for_behind_many(void **state) {
     assert_int_equal(fixture->sent_count, 1);
 }
 
-static void the_summary_ends_it(void **state) {
+TEST(the_summary_ends_it) {
     struct fixture *fixture = *state;
     json_t *line = NULL;
     struct message now = {.type = MESSAGE_CHECKPOINT_NOW};
@@ -154,7 +147,7 @@ static void the_summary_ends_it(void **state) {
     assert_true(json_is_true(json_object_get(line, "ok")));
     json_decref(line);
     assert_true(fixture->observer.ended);
-    assert_int_equal(fixture->sent_count, 1); /* the controller waits to hear that it was read */
+    assert_int_equal(fixture->sent_count, 1); /* confirms the summary, for which the controller waits */
     assert_int_equal(fixture->sent[0].observe.from, 1);
     assert_false(take(fixture, 1, 0));
     forget(fixture);
@@ -162,10 +155,10 @@ static void the_summary_ends_it(void **state) {
     now = (struct message){.type = MESSAGE_CHECKPOINT_NOW};
     assert_int_equal(observer_request(&fixture->observer, &now), 0);
     assert_int_equal(fixture->sent_count, 0);
-    check_asks(fixture, 1); /* that may have been lost */
+    check_asks(fixture, 1); /* the confirmation may have been lost */
 }
 
-static void at_the_end_any_line_is_the_first(void **state) {
+TEST(at_the_end_any_line_is_the_first) {
     struct fixture *fixture = *state;
     observer_close(&fixture->observer);
     observer_open(&fixture->observer, &fixture->io, OBSERVER_AT_END);
@@ -184,7 +177,7 @@ static bool take_outcome(struct fixture *fixture, uint64_t number, struct messag
     return observer_take_outcome(&fixture->observer, &outcome, request);
 }
 
-static void requests_are_repeated_until_their_outcomes_come(void **state) {
+TEST(requests_are_repeated_until_their_outcomes_come) {
     struct fixture *fixture = *state;
     static const char *const nodes[] = {"node-1", "node-22"};
     struct message evict = {.type = MESSAGE_EVICT, .evict.notice_ms = 7000};
@@ -206,11 +199,11 @@ static void requests_are_repeated_until_their_outcomes_come(void **state) {
     assert_int_equal(fixture->sent[1].gone.request, second);
     assert_int_equal(fixture->sent[2].checkpoint_now.request, third);
 
-    assert_true(take_outcome(fixture, second, &request)); /* before the first one's */
+    assert_true(take_outcome(fixture, second, &request)); /* before the first request's */
     assert_int_equal(request.type, MESSAGE_GONE);
     assert_string_equal((char *)request.frames[0]->data, "node-1");
     message_close(&request);
-    assert_false(take_outcome(fixture, second, &request)); /* again: it was repeated */
+    assert_false(take_outcome(fixture, second, &request)); /* the request was repeated */
     assert_false(take_outcome(fixture, 0, &request));
     assert_false(take_outcome(fixture, third + 1, &request));
     forget(fixture);
@@ -223,7 +216,7 @@ static void requests_are_repeated_until_their_outcomes_come(void **state) {
     assert_int_equal(fixture->sent_count, 0);
 }
 
-static void a_request_that_was_withdrawn_is_not_repeated(void **state) {
+TEST(a_request_that_was_withdrawn_is_not_repeated) {
     struct fixture *fixture = *state;
     struct message allocation = {.type = MESSAGE_ALLOCATION};
     message_add_copy(&allocation, NULL, 0);
@@ -236,7 +229,7 @@ static void a_request_that_was_withdrawn_is_not_repeated(void **state) {
     assert_false(take_outcome(fixture, number, NULL)); /* late */
 }
 
-static void requests_have_a_limit(void **state) {
+TEST(requests_have_a_limit) {
     struct fixture *fixture = *state;
     for (unsigned r = 0; r < OBSERVER_REQUESTS_MAX; r++) {
         struct message now = {.type = MESSAGE_CHECKPOINT_NOW};
@@ -249,7 +242,7 @@ static void requests_have_a_limit(void **state) {
     assert_int_equal(fixture->sent_count, 0);
 }
 
-static void status_has_its_number(void **state) {
+TEST(status_has_its_number) {
     struct fixture *fixture = *state;
     observer_ask_status(&fixture->observer, 9);
     assert_int_equal(fixture->sent_count, 1);
@@ -258,22 +251,6 @@ static void status_has_its_number(void **state) {
     assert_int_equal(fixture->sent[0].frame_count, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(lines_are_read_once_and_in_order),
-        TEST(lines_that_the_controller_has_no_more_are_passed_over),
-        TEST(a_restarted_controller_goes_on_behind_what_was_read),
-        TEST(other_messages_are_no_lines),
-        TEST(a_line_that_is_not_json_is_told_apart_and_left_behind),
-        TEST(more_lines_are_asked_for_behind_many),
-        TEST(the_summary_ends_it),
-        TEST(at_the_end_any_line_is_the_first),
-        TEST(requests_are_repeated_until_their_outcomes_come),
-        TEST(a_request_that_was_withdrawn_is_not_repeated),
-        TEST(requests_have_a_limit),
-        TEST(status_has_its_number),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run_each(set_up, tear_down);
 }

@@ -1,28 +1,22 @@
-/* The ready optimizers against their formulas, written out here once more in double precision with plain powers. */
+/* The predefined optimizers against their formulas, computed in double precision with plain powers. */
 #include "agileml/optimizers.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { WIDTH = 19, STEPS = 200, STATE_MAX = 2 * WIDTH + 2 };
 
-/* A row in both precisions, and what the formulas need for it. */
+/* A row in both precisions, with the values that the formulas need. */
 struct rows {
     float narrow[WIDTH], narrow_state[STATE_MAX], narrow_sum[WIDTH];
     double wide[WIDTH], wide_state[STATE_MAX], sum[WIDTH];
-    double w[WIDTH], a[WIDTH], b[WIDTH]; /* by the formulas: the row, and what they keep of it */
+    double w[WIDTH], a[WIDTH], b[WIDTH]; /* the row and its state by the formulas */
     unsigned steps;
 };
 
-/* Gradients of very different size, and some that are 0. */
+/* Gradients of very different sizes, some of them 0. */
 static double gradient(unsigned step, unsigned element) {
     uint64_t random = hash_mix(step * UINT64_C(1000) + element);
     double size = pow(10, (double)(element % 5) - 3);
@@ -60,7 +54,7 @@ static void next(struct rows *rows, void (*apply)(const struct aml_step *step, c
     apply(&step, parameters);
 }
 
-/* Both rows are the formulas' to within what their numbers can hold after so many steps. */
+/* Both rows agree with the formulas within the rounding of so many steps. */
 static void assert_rows(const struct rows *rows) {
     for (unsigned e = 0; e < WIDTH; e++) {
         double scale = 1 + fabs(rows->w[e]);
@@ -74,8 +68,7 @@ static void assert_rows(const struct rows *rows) {
     }
 }
 
-static void test_momentum(void **state) {
-    (void)state;
+TEST(momentum) {
     static const struct aml_momentum all[] = {{.rate = 0.1},
                                               {.rate = 0.01, .momentum = 0.9},
                                               {.rate = 0.01, .momentum = 0.9, .l2 = 0.05},
@@ -94,8 +87,7 @@ static void test_momentum(void **state) {
     }
 }
 
-static void test_adagrad(void **state) {
-    (void)state;
+TEST(adagrad) {
     static const struct aml_adagrad all[] = {
         {.rate = 0.1, .epsilon = 1e-8}, {.rate = 0.1, .initial = 0.1}, {.rate = 0.1, .epsilon = 1e-8, .l2 = 0.01}};
     for (unsigned p = 0; p < sizeof all / sizeof all[0]; p++) {
@@ -112,9 +104,8 @@ static void test_adagrad(void **state) {
     }
 }
 
-/* The formulas have powers of the betas, the optimizer none. */
-static void test_adam(void **state) {
-    (void)state;
+/* The formulas have powers of the betas, which the optimizer avoids. */
+TEST(adam) {
     static const struct aml_adam all[] = {
         {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6},
         {.rate = 0.01, .beta1 = 0, .beta2 = 0.5, .epsilon = 1e-3},
@@ -132,7 +123,8 @@ static void test_adam(void **state) {
                 rows.b[e] = all[p].beta2 * rows.b[e] + (1 - all[p].beta2) * g * g;
                 rows.w[e] -= all[p].rate * (rows.a[e] / of_m) / (sqrt(rows.b[e] / of_v) + all[p].epsilon);
             }
-            if (all[p].l2 == 0) { /* else differences grow: near 0 a step's length is the rate, whatever its gradient */
+            /* otherwise differences grow: near 0 a step has the length of the rate, however small its gradient */
+            if (all[p].l2 == 0) {
                 assert_rows(&rows);
             }
         }
@@ -142,9 +134,8 @@ static void test_adam(void **state) {
     }
 }
 
-/* However late a row is updated first, the step has the length of the rate. */
-static void test_adams_first_step_is_as_long_as_the_rate(void **state) {
-    (void)state;
+/* However late a row is first updated, its first step has the length of the rate. */
+TEST(adams_first_step_is_as_long_as_the_rate) {
     const struct aml_adam adam = {.rate = 0.25, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 0};
     double row[2] = {1, 1};
     double states[6] = {0};
@@ -160,9 +151,8 @@ static void test_adams_first_step_is_as_long_as_the_rate(void **state) {
     assert_true(fabs(row[0] - 0.75) < 1e-12 && fabs(row[1] - 1.25) < 1e-12);
 }
 
-/* The formulas solve the paper's equation 1 by its sum of all gradients. */
-static void test_ftrl(void **state) {
-    (void)state;
+/* The formulas solve the paper's equation 1 with the sum of all gradients. */
+TEST(ftrl) {
     static const struct aml_ftrl all[] = {{.alpha = 0.1, .beta = 1},
                                           {.alpha = 0.1, .beta = 1, .l1 = 0.3},
                                           {.alpha = 0.5, .beta = 0.5, .l1 = 0.01, .l2 = 2}};
@@ -184,13 +174,12 @@ static void test_ftrl(void **state) {
             }
             assert_rows(&rows);
         }
-        assert_int_equal(zeros > STEPS, all[p].l1 > 0); /* exact zeros: what l1 is for */
+        assert_int_equal(zeros > STEPS, all[p].l1 > 0); /* exact zeros, which are l1's purpose */
     }
 }
 
-/* What only decays ends at 0, not at the smallest subnormal number, and leaves the row alone from then on. */
-static void test_means_end_at_zero(void **state) {
-    (void)state;
+/* State that only decays ends at 0, not at the smallest subnormal number, and then leaves the row unchanged. */
+TEST(means_end_at_zero) {
     const struct aml_momentum momentum = {.rate = 0.1, .momentum = 0.9};
     const struct aml_adam adam = {.rate = 0.1, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-6};
     float rows[2][4] = {{0}};
@@ -210,9 +199,8 @@ static void test_means_end_at_zero(void **state) {
     assert_true(fabsf(rows[0][0] + 1) < 1e-5F && fabsf(rows[0][1] - 1) < 1e-5F);
 }
 
-/* A gradient whose square is subnormal: the step is finite. */
-static void test_adam_of_a_tiny_gradient(void **state) {
-    (void)state;
+/* The step for a gradient whose square is subnormal is finite. */
+TEST(adam_of_a_tiny_gradient) {
     const struct aml_adam adam = {.rate = 0.25, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 0};
     float row = 1;
     float states[4] = {0};
@@ -221,17 +209,4 @@ static void test_adam_of_a_tiny_gradient(void **state) {
         .type = AML_FLOAT32, .width = 1, .state_width = aml_adam_state(1), .row = &row, .state = states, .sum = &sum};
     aml_apply_adam(&step, &adam);
     assert_true(fabsf(row - 0.75F) < 0.02F);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_momentum),
-        cmocka_unit_test(test_adagrad),
-        cmocka_unit_test(test_adam),
-        cmocka_unit_test(test_adams_first_step_is_as_long_as_the_rate),
-        cmocka_unit_test(test_ftrl),
-        cmocka_unit_test(test_means_end_at_zero),
-        cmocka_unit_test(test_adam_of_a_tiny_gradient),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

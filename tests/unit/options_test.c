@@ -1,14 +1,8 @@
-/* Command lines as users write them, right and wrong, and the text of --help. */
+/* Right and wrong command lines as users write them, and the text of --help. */
 #include "agileml/base/options.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { ARGUMENTS_MAX = 16 };
 
@@ -47,7 +41,7 @@ static void fixture_init(struct fixture *f) {
     memcpy(f->more, more, sizeof more);
 }
 
-/* Parses a command line given as its arguments without the program's name, NULL at the end. */
+/* Parses the arguments, without the program's name and up to NULL. */
 static int parse(struct fixture *f, ...) {
     static char program[] = "program";
     int count = 0;
@@ -82,8 +76,7 @@ static int parse(struct fixture *f, ...) {
         assert_string_equal(f.error.text, message);                                                                    \
     } while (0)
 
-static void test_nothing_given_keeps_defaults(void **state) {
-    (void)state;
+TEST(nothing_given_keeps_defaults) {
     struct fixture f;
     fixture_init(&f);
     assert_int_equal(parse(&f, (char *)NULL), AML_OK);
@@ -94,8 +87,7 @@ static void test_nothing_given_keeps_defaults(void **state) {
     assert_false(f.help);
 }
 
-static void test_no_arguments_at_all(void **state) {
-    (void)state;
+TEST(no_arguments_at_all) {
     struct fixture f;
     fixture_init(&f);
     const struct aml_option *const tables[] = {f.app};
@@ -104,8 +96,7 @@ static void test_no_arguments_at_all(void **state) {
     assert_int_equal(f.first_operand, 0);
 }
 
-static void test_separate_and_joined_values(void **state) {
-    (void)state;
+TEST(separate_and_joined_values) {
     struct fixture f;
     fixture_init(&f);
     ASSERT_ACCEPTED("--iterations", "7", "--rate=0.25", "--data", "a b", "--report=out=1.json", "--verbose");
@@ -117,16 +108,14 @@ static void test_separate_and_joined_values(void **state) {
     assert_int_equal(f.first_operand, 8);
 }
 
-static void test_last_of_a_repeated_option_counts(void **state) {
-    (void)state;
+TEST(last_of_a_repeated_option_counts) {
     struct fixture f;
     fixture_init(&f);
     ASSERT_ACCEPTED("--iterations", "7", "--verbose", "--iterations=9", "--verbose");
     assert_int_equal(f.iterations, 9);
 }
 
-static void test_all_of_a_repeated_option_of_strings_count(void **state) {
-    (void)state;
+TEST(all_of_a_repeated_option_of_strings_count) {
     struct fixture f;
     fixture_init(&f);
     ASSERT_ACCEPTED("--input", "b", "--verbose", "--input=a", "--input=", "--input", "b");
@@ -142,8 +131,7 @@ static void test_all_of_a_repeated_option_of_strings_count(void **state) {
     ASSERT_REFUSED("--input: expected it at most 64 times, got 'd'", "--input=d");
 }
 
-static void test_first_table_counts(void **state) {
-    (void)state;
+TEST(first_table_counts) {
     struct fixture f;
     fixture_init(&f);
     f.more[0].name = "help";
@@ -152,8 +140,7 @@ static void test_first_table_counts(void **state) {
     assert_false(f.verbose);
 }
 
-static void test_help_in_both_forms(void **state) {
-    (void)state;
+TEST(help_in_both_forms) {
     struct fixture f;
     fixture_init(&f);
     ASSERT_ACCEPTED("-h");
@@ -165,8 +152,7 @@ static void test_help_in_both_forms(void **state) {
     ASSERT_REFUSED("unknown option '-h'; see --help", "-h");
 }
 
-static void test_stops_at_operands(void **state) {
-    (void)state;
+TEST(stops_at_operands) {
     struct fixture f;
     fixture_init(&f);
     ASSERT_ACCEPTED("--iterations", "2", "mf", "--iterations", "3");
@@ -183,7 +169,7 @@ static void test_stops_at_operands(void **state) {
     assert_int_equal(f.first_operand, 1);
 }
 
-/* Parses the arguments with options between operands, and asserts which operands there are. */
+/* Parses arguments with options between operands, and checks the operands. */
 static void assert_mixed(struct fixture *f, int result, const char *const arguments[], const char *const operands[]) {
     const struct aml_option *const tables[] = {f->app, f->more};
     int count = 1;
@@ -202,8 +188,7 @@ static void assert_mixed(struct fixture *f, int result, const char *const argume
     }
 }
 
-static void test_options_between_operands(void **state) {
-    (void)state;
+TEST(options_between_operands) {
     struct fixture f;
     fixture_init(&f);
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -222,8 +207,7 @@ static void test_options_between_operands(void **state) {
 #undef LIST
 }
 
-static void test_unknown_options(void **state) {
-    (void)state;
+TEST(unknown_options) {
     struct fixture f;
     fixture_init(&f);
     ASSERT_REFUSED("unknown option '--foo'; see --help", "--foo");
@@ -233,8 +217,7 @@ static void test_unknown_options(void **state) {
     ASSERT_REFUSED("unknown option '--'; see --help", "--=5");
 }
 
-static void test_suggestions(void **state) {
-    (void)state;
+TEST(suggestions) {
     struct fixture f;
     fixture_init(&f);
     ASSERT_REFUSED("unknown option '--iteration'; did you mean '--iterations'? See --help", "--iteration", "3");
@@ -242,16 +225,15 @@ static void test_suggestions(void **state) {
     ASSERT_REFUSED("unknown option '--reprot'; did you mean '--report'? See --help", "--reprot");
     ASSERT_REFUSED("unknown option '-rate'; did you mean '--rate'? See --help", "-rate");
     ASSERT_REFUSED("unknown option '--Data'; did you mean '--data'? See --help", "--Data");
-    /* Three edits away, and abbreviations, are not guessed. */
+    /* Words three edits away, and abbreviations, are not suggested. */
     ASSERT_REFUSED("unknown option '--iter'; see --help", "--iter");
     ASSERT_REFUSED("unknown option '--dxyz'; see --help", "--dxyz");
-    /* Two bytes can become any other two. */
+    /* Two edits could turn any two bytes into any others. */
     ASSERT_REFUSED("unknown option '--xy'; see --help", "--xy");
     assert_int_equal(f.iterations, 10);
 }
 
-static void test_missing_values(void **state) {
-    (void)state;
+TEST(missing_values) {
     struct fixture f;
     fixture_init(&f);
     ASSERT_REFUSED("--data: expected a value, got nothing", "--data");
@@ -268,8 +250,7 @@ static void test_missing_values(void **state) {
     assert_string_equal(f.data, "");
 }
 
-static void test_whole_numbers(void **state) {
-    (void)state;
+TEST(whole_numbers) {
     /* clang-format off */
     static const char *const refused[] = {
         "abc", "1x", "x1", "1.0", "1e3", " 1", "1 ", "", "+", "-", "--1", "0x10", "0", "1000001", "-1",
@@ -297,8 +278,7 @@ static void test_whole_numbers(void **state) {
     ASSERT_REFUSED("--offset: expected a whole number from -5 to 5, got '-6'", "--offset", "-6");
 }
 
-static void test_whole_numbers_without_limits(void **state) {
-    (void)state;
+TEST(whole_numbers_without_limits) {
     struct fixture f;
     fixture_init(&f);
     ASSERT_ACCEPTED("--any", "9223372036854775807");
@@ -309,8 +289,7 @@ static void test_whole_numbers_without_limits(void **state) {
     ASSERT_REFUSED("--any: expected a whole number, got '-9223372036854775809'", "--any", "-9223372036854775809");
 }
 
-static void test_whole_number_limits_are_shown_in_full(void **state) {
-    (void)state;
+TEST(whole_number_limits_are_shown_in_full) {
     struct fixture f;
     fixture_init(&f);
     f.app[1].maximum = 9007199254740992.0; /* 2^53 */
@@ -320,8 +299,7 @@ static void test_whole_number_limits_are_shown_in_full(void **state) {
                    "--iterations", "9007199254740994");
 }
 
-static void test_real_numbers(void **state) {
-    (void)state;
+TEST(real_numbers) {
     /* clang-format off */
     static const char *const refused[] = {
         "abc", "1x", " 1", "1 ", "", ".", "-", "e1", "1e", "nan", "inf", "0x1p-1", "1.01", "-0.01", "1e999", "0.1.2",
@@ -347,8 +325,7 @@ static void test_real_numbers(void **state) {
     assert_true(f.rate == 0.25);
 }
 
-static void test_real_numbers_with_one_limit(void **state) {
-    (void)state;
+TEST(real_numbers_with_one_limit) {
     struct fixture f;
     fixture_init(&f);
     ASSERT_ACCEPTED("--positive", "1e300", "--negative", "-1e300");
@@ -358,8 +335,7 @@ static void test_real_numbers_with_one_limit(void **state) {
     ASSERT_REFUSED("--negative: expected a number of at most 0, got '1'", "--negative", "1");
 }
 
-static void test_long_and_odd_arguments(void **state) {
-    (void)state;
+TEST(long_and_odd_arguments) {
     struct fixture f;
     fixture_init(&f);
     enum { LONG = 100000 };
@@ -381,16 +357,14 @@ static void test_long_and_odd_arguments(void **state) {
     free(argument);
 }
 
-static void test_first_mistake_is_reported(void **state) {
-    (void)state;
+TEST(first_mistake_is_reported) {
     struct fixture f;
     fixture_init(&f);
     ASSERT_REFUSED("unknown option '--foo'; see --help", "--verbose", "--foo", "--iterations", "x");
     assert_true(f.verbose);
 }
 
-static void test_error_may_be_null(void **state) {
-    (void)state;
+TEST(error_may_be_null) {
     struct fixture f;
     fixture_init(&f);
     char program[] = "program", foo[] = "--foo";
@@ -404,14 +378,15 @@ static void assert_help(const struct aml_option *table, const char *expected) {
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
     assert_non_null(stream);
-    options_help(stream, table);
+    assert_int_equal(options_write_help(stream, "usage: app", &table, 1, NULL, NULL), 0);
     assert_int_equal(fclose(stream), 0);
-    assert_string_equal(text, expected);
+    const char *usage = "usage: app\n\n";
+    assert_memory_equal(text, usage, strlen(usage));
+    assert_string_equal(text + strlen(usage), expected);
     free(text);
 }
 
-static void test_help_text(void **state) {
-    (void)state;
+TEST(help_text) {
     struct fixture f;
     fixture_init(&f);
     assert_help(f.app, "  --help          show this text\n"
@@ -428,8 +403,7 @@ static void test_help_text(void **state) {
     assert_help(f.more + 3, "");
 }
 
-static void test_help_of_a_long_option_goes_below(void **state) {
-    (void)state;
+TEST(help_of_a_long_option_goes_below) {
     bool flag = false;
     const char *text = NULL;
     const struct aml_option table[] = {
@@ -444,30 +418,125 @@ static void test_help_of_a_long_option_goes_below(void **state) {
                            "                                    something\n");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_given_keeps_defaults),
-        cmocka_unit_test(test_no_arguments_at_all),
-        cmocka_unit_test(test_separate_and_joined_values),
-        cmocka_unit_test(test_last_of_a_repeated_option_counts),
-        cmocka_unit_test(test_all_of_a_repeated_option_of_strings_count),
-        cmocka_unit_test(test_first_table_counts),
-        cmocka_unit_test(test_help_in_both_forms),
-        cmocka_unit_test(test_stops_at_operands),
-        cmocka_unit_test(test_options_between_operands),
-        cmocka_unit_test(test_unknown_options),
-        cmocka_unit_test(test_suggestions),
-        cmocka_unit_test(test_missing_values),
-        cmocka_unit_test(test_whole_numbers),
-        cmocka_unit_test(test_whole_numbers_without_limits),
-        cmocka_unit_test(test_whole_number_limits_are_shown_in_full),
-        cmocka_unit_test(test_real_numbers),
-        cmocka_unit_test(test_real_numbers_with_one_limit),
-        cmocka_unit_test(test_long_and_odd_arguments),
-        cmocka_unit_test(test_first_mistake_is_reported),
-        cmocka_unit_test(test_error_may_be_null),
-        cmocka_unit_test(test_help_text),
-        cmocka_unit_test(test_help_of_a_long_option_goes_below),
+/* A table with topics, and a second table with more options of these topics. */
+struct topics {
+    int64_t number;
+    bool flag;
+    struct aml_option own[6], common[7];
+};
+
+static void topics_init(struct topics *t) {
+    const struct aml_option own[] = {
+        {"rank", "N", AML_OPTION_INTEGER, &t->number, 0, 9, "factors"},
+        {"passes", "N", AML_OPTION_INTEGER, NULL, 0, 0, "chosen by the data"},
+        OPTIONS_TOPIC("logs", "standard error"),
+        {"loud", NULL, AML_OPTION_FLAG, &t->flag, 0, 0, "say more"},
+        {0},
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct aml_option common[] = {
+        OPTIONS_HEADING("of every app"),
+        {"passes", "N", AML_OPTION_INTEGER, &t->number, 0, 9, "over the data"},
+        {"help", "[TOPIC]", AML_OPTION_FLAG, &t->flag, 0, 0, "this text"},
+        OPTIONS_TOPIC("data", "memory"),
+        {"memory", "SIZE", AML_OPTION_INTEGER, &t->number, 0, 9,
+         "of a text that is so long that it does not fit into one line of eighty columns"},
+        OPTIONS_TOPIC("logs", "not shown"),
+        {0},
+    };
+    *t = (struct topics){.number = 3};
+    memcpy(t->own, own, sizeof own);
+    memcpy(t->common, common, sizeof common);
+}
+
+/* Returns the text of options_write_help for a topic, whose result must be `code`. The caller frees it. */
+static char *topic_text(const struct topics *t, const char *topic, int code, struct error *error) {
+    const struct aml_option *const tables[] = {t->own, t->common};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    assert_non_null(stream);
+    assert_int_equal(options_write_help(stream, "usage: app", tables, 2, topic, error), code);
+    assert_int_equal(fclose(stream), 0);
+    return text;
+}
+
+TEST(topics) {
+    (void)state;
+    static const char first[] = "usage: app\n\n"
+                                "  --rank N        factors (default: 3)\n"
+                                "  --passes N      chosen by the data\n"
+                                "\nof every app:\n"
+                                "  --help [TOPIC]  this text\n";
+    static const char logs[] = "logs (standard error):\n"
+                               "  --loud  say more\n";
+    static const char data[] = "data (memory):\n"
+                               "  --memory SIZE  of a text that is so long that it does not fit into one line of\n"
+                               "                 eighty columns (default: 3)\n";
+    struct topics t;
+    struct error error = {0};
+    char expected[1024];
+    topics_init(&t);
+
+    char *text = topic_text(&t, NULL, 0, &error);
+    snprintf(expected, sizeof expected, "%s\nmore by --help TOPIC: logs (standard error), data (memory), or all\n",
+             first);
+    assert_string_equal(text, expected);
+    free(text);
+    text = topic_text(&t, "all", 0, &error);
+    snprintf(expected, sizeof expected, "%s\n%s\n%s", first, logs, data);
+    assert_string_equal(text, expected);
+    free(text);
+    text = topic_text(&t, "data", 0, &error);
+    assert_string_equal(text, data);
+    free(text);
+    text = topic_text(&t, "dato", AML_EINPUT, &error);
+    assert_string_equal(text, "");
+    assert_string_equal(error.text, "--help: expected logs, data or all, got 'dato'");
+    free(text);
+}
+
+/* Texts within --help are not options. */
+TEST(texts_are_not_parsed) {
+    (void)state;
+    struct topics t;
+    topics_init(&t);
+    const struct aml_option *const tables[] = {t.own, t.common};
+    char program[] = "app", passes[] = "--passes=5", nothing[] = "--=x";
+    char *arguments[] = {program, passes, nothing, NULL};
+    struct error error = {0};
+    int operand;
+    assert_int_equal(options_parse(tables, 2, 2, arguments, &operand, &error), 0);
+    assert_int_equal(t.number, 5);
+    assert_int_equal(options_parse(tables, 2, 3, arguments, &operand, &error), AML_EINPUT);
+    assert_string_equal(error.text, "unknown option '--'; see --help");
+}
+
+/* options_help prints if --help or -h precedes "--". A following word is a topic only if there are topics. */
+TEST(asking_for_help) {
+    (void)state;
+    struct topics t;
+    topics_init(&t);
+    const struct aml_option *const tables[] = {t.own, t.common};
+    static const struct {
+        const char *arguments[3];
+        int with_topics, without;
+    } cases[] = {{{"--rank", "3", "--"}, 0, 0},
+                 {{"--help", NULL, NULL}, 1, 1},
+                 {{"--rank", "-h", NULL}, 1, 1},
+                 {{"--", "--help", NULL}, 0, 0},
+                 {{"--help", "data", "--bogus"}, 1, 1},
+                 {{"-h", "--rank", "3"}, 1, 1},
+                 {{"--help", "rank", NULL}, AML_EINPUT, 1}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char words[4][16] = {"app"};
+        char *argv[5] = {words[0]};
+        int argc = 1;
+        for (; argc < 4 && cases[c].arguments[argc - 1] != NULL; argc++) {
+            snprintf(words[argc], sizeof words[argc], "%s", cases[c].arguments[argc - 1]);
+            argv[argc] = words[argc];
+        }
+        const struct aml_option *const plain = t.common + 6;
+        assert_int_equal(options_help("usage: app", tables, 2, argc, argv, NULL), cases[c].with_topics);
+        assert_int_equal(options_help("usage: app", &plain, 1, argc, argv, NULL), cases[c].without);
+    }
 }

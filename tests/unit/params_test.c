@@ -1,23 +1,17 @@
-/* Rows by key (workers/params.c and the functions of agileml.h that use it): no update of several threads is lost, a
- * row is read as a whole, calls with many keys, rows that are read for the first time, keys out of range. The test
- * plays the main thread, which fetches new rows. */
-#include "workers/params.h"
+/* Rows by key (workers/process/params.c and the functions of agileml.h that use it). No update of several threads is
+ * lost, and a row is read as a whole. Also: calls with many keys, rows read for the first time, keys out of range.
+ * The test plays the main thread, which fetches new rows. */
+#include "tests/test.h"
+#include "workers/process/params.h"
 
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { SUMS, FLOATS, DENSE, PUT, GIVEN, REPLICATED, TABLES };
 enum { WIDTH = 5, DENSE_ROWS = 50, PARTITIONS = 3, ROOM = 20000, THREADS = 4 };
 
-static const uint64_t SPREAD = UINT64_C(0x123456789ABC); /* sparse keys are this times a number */
+static const uint64_t SPREAD = UINT64_C(0x123456789ABC); /* sparse keys are multiples of this */
 
 struct fixture {
     struct runtime runtime;
@@ -25,11 +19,11 @@ struct fixture {
     struct aml_worker workers[THREADS];
     pthread_t main_thread;
     int stop;
-    unsigned trips; /* times that new rows were fetched */
-    bool ends;      /* instead, the job ends */
+    unsigned trips; /* how often new rows were fetched */
+    bool ends;      /* the job ends instead of a fetch */
 };
 
-/* Element e of row `key` starts as this. */
+/* The start value of element `element` of row `key`. */
 static int64_t start_value(uint64_t key, uint32_t element) {
     return (int64_t)(key % 1000) + element;
 }
@@ -51,7 +45,7 @@ static void set_element(const struct table_spec *spec, void *row, uint32_t eleme
     }
 }
 
-/* What an answer of the servers does: every row that lacks a state has its start value. */
+/* Gives every row without a state its start value, like an answer of the servers. */
 static bool fetch_rows(struct fixture *fixture) {
     struct cache *cache = &fixture->runtime.node.cache;
     bool fetched = false;
@@ -93,7 +87,7 @@ static void *main_thread(void *context) {
     return NULL;
 }
 
-/* A node with so many worker threads, whose cache has room for ROOM rows of each table and none yet. */
+/* A node with `threads` worker threads, whose cache is empty and has room for ROOM rows of each table. */
 static struct fixture *open_node_with(unsigned threads, table_apply *apply_sums) {
     struct fixture *fixture = memory_zeroed(1, sizeof *fixture);
     struct runtime *runtime = &fixture->runtime;
@@ -174,7 +168,7 @@ static void assert_error(const struct fixture *fixture, const char *text) {
 
 enum { UPDATES = 400, KEYS = 300, BATCH = 100 };
 
-/* The keys of a thread's n-th call: the same rows again and again, of all threads, some twice in a call. */
+/* The keys of a thread's n-th call. All threads use the same rows repeatedly, and some keys occur twice in a call. */
 static void nth_keys(unsigned thread, unsigned n, uint64_t *keys) {
     for (unsigned i = 0; i < BATCH; i++) {
         keys[i] = aml_mix(thread, (uint64_t)n * BATCH + i) % KEYS * SPREAD;
@@ -202,8 +196,7 @@ static void *add_everywhere(void *context) {
     return result == 0 ? NULL : worker;
 }
 
-static void test_what_several_threads_add_is_exact(void **state) {
-    (void)state;
+TEST(what_several_threads_add_is_exact) {
     struct fixture *fixture = open_node(THREADS);
     int64_t expected[KEYS] = {0};
     uint64_t keys[BATCH];
@@ -224,7 +217,7 @@ static void test_what_several_threads_add_is_exact(void **state) {
     close_node(fixture);
 }
 
-/* All elements of a row are the same, at all times. */
+/* All elements of a row are equal at all times. */
 static void *add_or_read_whole_rows(void *context) {
     aml_worker *worker = context;
     uint64_t keys[2] = {SPREAD, 2 * SPREAD};
@@ -242,7 +235,7 @@ static void *add_or_read_whole_rows(void *context) {
             for (uint32_t e = 1; e < WIDTH; e++) {
                 result = rows[r][e] == rows[r][0] + (float)e ? result : AML_EFAIL;
             }
-            result = rows[r][0] >= before[r] ? result : AML_EFAIL; /* nor is an update seen that is gone again later */
+            result = rows[r][0] >= before[r] ? result : AML_EFAIL; /* an update that was seen stays visible */
             before[r] = rows[r][0];
         }
         if (result != 0) {
@@ -252,24 +245,24 @@ static void *add_or_read_whole_rows(void *context) {
     return NULL;
 }
 
-static void test_a_row_is_read_as_a_whole(void **state) {
-    (void)state;
+TEST(a_row_is_read_as_a_whole) {
     struct fixture *fixture = open_node(THREADS);
     float row[WIDTH];
     run_threads(fixture, THREADS, add_or_read_whole_rows);
     assert_int_equal(aml_read_param(&fixture->workers[0], FLOATS, SPREAD, row), 0);
-    assert_float_equal(row[0], (float)(start_value(SPREAD, 0) + 2 * 20000), 0); /* ones in float32: exact */
+    assert_float_equal(row[0], (float)(start_value(SPREAD, 0) + 2 * 20000), 0); /* whole numbers in float32: exact */
     close_node(fixture);
 }
 
-/* Some find rows while others add new ones, and the index grows. */
+/* Some calls find rows while others add rows and the index grows. */
 static void *see_rows(void *context) {
     aml_worker *worker = context;
     static const unsigned each = ROOM / 2 / BATCH;
     for (unsigned n = 0; n < each; n++) {
         uint64_t keys[BATCH];
         int64_t rows[BATCH][WIDTH];
-        for (unsigned i = 0; i < BATCH; i++) { /* half are as all threads' first, half are the thread's own */
+        /* half of the rows are shared by all threads, half are the thread's own */
+        for (unsigned i = 0; i < BATCH; i++) {
             keys[i] = (i % 2 == 0 ? i : (n * THREADS + worker->thread) * BATCH + i) * SPREAD;
         }
         if (aml_read_params(worker, SUMS, keys, BATCH, rows) != 0) {
@@ -284,8 +277,7 @@ static void *see_rows(void *context) {
     return NULL;
 }
 
-static void test_rows_are_found_while_others_are_added(void **state) {
-    (void)state;
+TEST(rows_are_found_while_others_are_added) {
     struct fixture *fixture = open_node(THREADS);
     struct cache *cache = &fixture->runtime.node.cache;
     assert_int_equal(cache_reserve(cache, SUMS, (uint64_t)THREADS * ROOM), 0);
@@ -300,8 +292,7 @@ static void test_rows_are_found_while_others_are_added(void **state) {
 
 /* ---- Calls with many keys ---- */
 
-static void test_duplicates_each_count(void **state) {
-    (void)state;
+TEST(duplicates_each_count) {
     for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
         struct fixture *fixture = open_node(threads);
         aml_worker *worker = &fixture->workers[0];
@@ -323,7 +314,7 @@ static void test_duplicates_each_count(void **state) {
             assert_int_equal(rows[3][e], rows[0][e]);
             assert_int_equal(rows[4][e], start_value(9, e) + 16);
         }
-        assert_int_equal(aml_update_params(worker, PUT, keys, 5, deltas), 0); /* the last one stands */
+        assert_int_equal(aml_update_params(worker, PUT, keys, 5, deltas), 0); /* the last value prevails */
         assert_int_equal(aml_read_params(worker, PUT, keys, 5, rows), 0);
         assert_memory_equal(rows[0], deltas[3], sizeof rows[0]);
         assert_memory_equal(rows[1], deltas[1], sizeof rows[1]);
@@ -332,14 +323,10 @@ static void test_duplicates_each_count(void **state) {
     }
 }
 
-/* With an optimizer, a read does not see the process's own updates: they are summed beside the rows. */
-static void step_nothing(const struct aml_step *step, const void *parameters) {
-    (void)step;
-    (void)parameters;
-}
+/* With an optimizer a read does not show the process's own updates, which are summed beside the rows. */
+static void step_nothing(const struct aml_step *step, const void *parameters) {}
 
-static void test_updates_for_an_optimizer_are_summed_aside(void **state) {
-    (void)state;
+TEST(updates_for_an_optimizer_are_summed_aside) {
     for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
         struct fixture *fixture = open_node_with(threads, step_nothing);
         aml_worker *worker = &fixture->workers[0];
@@ -362,8 +349,7 @@ static void test_updates_for_an_optimizer_are_summed_aside(void **state) {
     }
 }
 
-static void test_no_keys_are_no_work(void **state) {
-    (void)state;
+TEST(no_keys_are_no_work) {
     struct fixture *fixture = open_node(1);
     assert_int_equal(aml_read_params(&fixture->workers[0], SUMS, NULL, 0, NULL), 0);
     assert_int_equal(aml_update_params(&fixture->workers[0], SUMS, NULL, 0, NULL), 0);
@@ -371,9 +357,8 @@ static void test_no_keys_are_no_work(void **state) {
     close_node(fixture);
 }
 
-/* What is changed is marked, and nothing else: it is what a flush takes. */
-static void test_updated_rows_are_marked(void **state) {
-    (void)state;
+/* Only changed rows are marked, and a flush takes the marked rows. */
+TEST(updated_rows_are_marked) {
     struct fixture *fixture = open_node(2);
     const struct cache_table *rows = &fixture->runtime.node.cache.tables[SUMS];
     const uint64_t keys[] = {1, 2, 3};
@@ -388,10 +373,9 @@ static void test_updated_rows_are_marked(void **state) {
     close_node(fixture);
 }
 
-/* ---- Rows that are first seen ---- */
+/* ---- Rows seen for the first time ---- */
 
-static void test_new_rows_of_a_call_take_one_trip(void **state) {
-    (void)state;
+TEST(new_rows_of_a_call_take_one_trip) {
     struct fixture *fixture = open_node(1);
     aml_worker *worker = &fixture->workers[0];
     enum { MANY = 3000 };
@@ -412,7 +396,7 @@ static void test_new_rows_of_a_call_take_one_trip(void **state) {
     }
     assert_int_equal(aml_update_params(worker, SUMS, keys, MANY, rows), 0);
     assert_int_equal(fixture->trips, 2);
-    keys[MANY - 1] = UINT64_MAX; /* one new row among known ones */
+    keys[MANY - 1] = UINT64_MAX; /* a new row among known rows */
     assert_int_equal(aml_update_params(worker, SUMS, keys, MANY, rows), 0);
     assert_int_equal(fixture->trips, 3);
     assert_int_equal(aml_read_params(worker, SUMS, keys, MANY, rows), 0);
@@ -424,9 +408,8 @@ static void test_new_rows_of_a_call_take_one_trip(void **state) {
     close_node(fixture);
 }
 
-/* A replicated table comes with all of its rows. */
-static void test_rows_of_replicated_tables(void **state) {
-    (void)state;
+/* A replicated table is fetched with all its rows. */
+TEST(rows_of_replicated_tables) {
     struct fixture *fixture = open_node(2);
     const uint64_t keys[] = {DENSE_ROWS - 1, 0};
     int64_t rows[2][WIDTH];
@@ -437,9 +420,8 @@ static void test_rows_of_replicated_tables(void **state) {
     close_node(fixture);
 }
 
-/* Its process never had items, as may be in `finish`: the cache has no room yet. */
-static void test_the_first_row_of_all_makes_room(void **state) {
-    (void)state;
+/* The process never had items, as may be in `finish`: the cache has no room yet. */
+TEST(the_first_row_of_all_makes_room) {
     struct fixture *fixture = open_node(1);
     struct cache *cache = &fixture->runtime.node.cache;
     cache_close(cache);
@@ -452,10 +434,9 @@ static void test_the_first_row_of_all_makes_room(void **state) {
     close_node(fixture);
 }
 
-/* ---- What can't be ---- */
+/* ---- Errors ---- */
 
-static void test_keys_beyond_a_dense_table(void **state) {
-    (void)state;
+TEST(keys_beyond_a_dense_table) {
     struct fixture *fixture = open_node(2);
     aml_worker *worker = &fixture->workers[0];
     const uint64_t keys[] = {3, DENSE_ROWS, 4};
@@ -467,14 +448,13 @@ static void test_keys_beyond_a_dense_table(void **state) {
     assert_int_equal(rows[0][0], -1);
     assert_int_equal(aml_read_param(worker, DENSE, UINT64_MAX, rows), AML_EINPUT);
     assert_int_equal(aml_update_param(worker, DENSE, DENSE_ROWS, deltas), AML_EINPUT);
-    assert_int_equal(fixture->runtime.node.cache.tables[DENSE].count, 0); /* not even asked for */
+    assert_int_equal(fixture->runtime.node.cache.tables[DENSE].count, 0); /* not even requested */
     assert_int_equal(aml_read_param(worker, DENSE, 3, rows), 0);
     assert_int_equal(rows[0][0], start_value(3, 0));
     close_node(fixture);
 }
 
-static void test_tables_that_are_not_there(void **state) {
-    (void)state;
+TEST(tables_that_are_not_there) {
     struct fixture *fixture = open_node(1);
     const uint64_t key = 0;
     int64_t row[WIDTH] = {0};
@@ -483,8 +463,7 @@ static void test_tables_that_are_not_there(void **state) {
     close_node(fixture);
 }
 
-static void test_a_cache_without_room(void **state) {
-    (void)state;
+TEST(a_cache_without_room) {
     struct fixture *fixture = open_node(1);
     uint64_t *keys = memory_zeroed(ROOM + 1, sizeof *keys);
     int64_t(*rows)[WIDTH] = memory_zeroed(ROOM + 1, sizeof *rows);
@@ -498,32 +477,11 @@ static void test_a_cache_without_room(void **state) {
     close_node(fixture);
 }
 
-static void test_the_job_ends_before_rows_come(void **state) {
-    (void)state;
+TEST(the_job_ends_before_rows_come) {
     struct fixture *fixture = open_node(1);
     const uint64_t keys[] = {1, 2};
     int64_t rows[2][WIDTH];
     fixture->ends = true;
     assert_int_equal(aml_read_params(&fixture->workers[0], SUMS, keys, 2, rows), AML_ESTOP);
     close_node(fixture);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_several_threads_add_is_exact),
-        cmocka_unit_test(test_a_row_is_read_as_a_whole),
-        cmocka_unit_test(test_rows_are_found_while_others_are_added),
-        cmocka_unit_test(test_duplicates_each_count),
-        cmocka_unit_test(test_no_keys_are_no_work),
-        cmocka_unit_test(test_updates_for_an_optimizer_are_summed_aside),
-        cmocka_unit_test(test_updated_rows_are_marked),
-        cmocka_unit_test(test_new_rows_of_a_call_take_one_trip),
-        cmocka_unit_test(test_rows_of_replicated_tables),
-        cmocka_unit_test(test_the_first_row_of_all_makes_room),
-        cmocka_unit_test(test_keys_beyond_a_dense_table),
-        cmocka_unit_test(test_tables_that_are_not_there),
-        cmocka_unit_test(test_a_cache_without_room),
-        cmocka_unit_test(test_the_job_ends_before_rows_come),
-    };
-    return cmocka_run_group_tests_name("params", tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
-/* A partition: clocks advance when every origin has delivered, each flush counts once, and only rows that changed
- * are pushed. */
+/* A partition: a clock is applied when every origin has delivered its flush, each flush counts once, and only
+ * changed rows are pushed. */
 #include "agileml/ps/partition.h"
 #include "agileml/ps/steps.h"
 #include "agileml/wire/sparse.h"
+#include "tests/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 enum { PARTITION = 1, PARTITIONS = 3, WIDTH = 3, ROWS = 20, STALENESS = 2 };
 
@@ -21,7 +15,7 @@ static uint64_t next_random(void) {
     return hash_mix(random_state++);
 }
 
-/* Keys of the partition under test: dense ones, or sparse ones found by search. */
+/* The `number`th key of the partition under test; keys of sparse tables are found by search. */
 static uint64_t key_at(const struct table_spec *spec, unsigned number) {
     uint64_t key = 0;
     for (;; key++) {
@@ -35,7 +29,7 @@ static uint64_t start_of(uint64_t key) {
     return key * 5 + 3;
 }
 
-/* Elements of every type are written and read as whole numbers. */
+/* Writes an element of any type as a whole number; get_element reads it. */
 static void set_element(enum aml_type type, void *row, unsigned element, int64_t value) {
     switch (type) {
     case AML_FLOAT32:
@@ -86,7 +80,7 @@ static void job_add(struct job *job, enum aml_type type, enum aml_mode mode, uin
     job->shapes[job->table_count++] = table_shape(spec);
 }
 
-/* A message with `count` rows of one table: keys, and values of which every element is values[row] + element. */
+/* A message with `count` rows of a table; element e of row r is values[r] + e. */
 static struct message rows_message(const struct job *job, enum message_type type, unsigned table, uint32_t count,
                                    const uint64_t *keys, const int64_t *values) {
     struct message message = {.type = type, .frame_count = type == MESSAGE_SUBSCRIBE ? 2 : 3};
@@ -110,7 +104,7 @@ static int flush_message(struct partition *partition, actor_id origin, uint64_t 
     struct error error = {0};
     int count = rows_check(message, partition->job->shapes, partition->job->table_count, views, &error);
     assert_true(count >= 0);
-    int result = partition_flush(partition, origin, clock, views, (unsigned)count, &error);
+    int result = partition_flush(partition, origin, clock, 0, false, views, (unsigned)count, &error);
     assert_int_equal(result < 0 ? result : 0, error.code);
     message_close(message);
     return result;
@@ -127,14 +121,14 @@ static int flush_nothing(struct partition *partition, actor_id origin, uint64_t 
     return flush_message(partition, origin, clock, &message);
 }
 
-/* Piece `piece` of a flush, with one row. */
+/* Delivers piece `piece` of a flush, with one row. */
 static int flush_piece(struct partition *partition, actor_id origin, uint64_t clock, uint32_t piece, bool more,
                        uint64_t key, int64_t value) {
     struct message message = rows_message(partition->job, MESSAGE_FLUSH, 0, 1, &key, &value);
     struct rows_view views[WIRE_TABLES_MAX];
     int count = rows_check(&message, partition->job->shapes, partition->job->table_count, views, NULL);
     assert_int_equal(count, 1);
-    int result = partition_flush_piece(partition, origin, clock, piece, more, views, 1, NULL);
+    int result = partition_flush(partition, origin, clock, piece, more, views, 1, NULL);
     message_close(&message);
     return result;
 }
@@ -145,7 +139,7 @@ static int64_t row_element(struct partition *partition, unsigned table, uint64_t
     return get_element(partition->job->tables[table].type, partition_row(partition, table, (uint32_t)slot), element);
 }
 
-/* One assignment for each origin. */
+/* Expects one assignment for each origin. */
 static void expect(struct partition *partition, const actor_id *origins, unsigned count, uint64_t from,
                    uint64_t until) {
     struct wire_assignment assignments[8];
@@ -157,7 +151,7 @@ static void expect(struct partition *partition, const actor_id *origins, unsigne
     partition_expect(partition, assignments, count);
 }
 
-/* Applies all clocks that are complete. */
+/* Applies all complete clocks. */
 static bool advance(struct partition *partition) {
     bool advanced = false;
     while (partition_advance(partition)) {
@@ -175,8 +169,8 @@ static struct partition *open_partition(struct job *job, const actor_id *origins
     return partition;
 }
 
-/* Flushes of several origins in any order, many of them repeated: at each clock, the rows are the start plus what
- * was contributed up to it. */
+/* Flushes of several origins arrive in any order, many of them repeated. At each clock, rows are the start values
+ * plus all contributions up to that clock. */
 static void exactly_once(enum aml_type type, enum aml_mode mode, bool dense) {
     enum { ORIGINS = 4, CLOCKS = 12, KEYS = 8 };
     static const actor_id origins[ORIGINS] = {100, 200, 300, 400};
@@ -195,7 +189,7 @@ static void exactly_once(enum aml_type type, enum aml_mode mode, bool dense) {
     for (unsigned c = 1; c <= CLOCKS; c++) {
         for (unsigned o = 0; o < ORIGINS; o++) {
             for (unsigned k = 0; k < KEYS; k++) {
-                /* put rows have one writer a clock */
+                /* overwritten rows have one writer a clock */
                 touched[c][o][k] = mode == AML_PUT ? (c + k) % ORIGINS == o : next_random() % 2 == 0;
                 values[c][o][k] = (int64_t)(next_random() % 100) - 50;
             }
@@ -250,7 +244,7 @@ static void exactly_once(enum aml_type type, enum aml_mode mode, bool dense) {
                 expected[k] += sums;
             }
             for (unsigned e = 0; e < WIDTH; e++) {
-                unsigned contributions = 0; /* each adds e to element e, and so does the start */
+                unsigned contributions = 0; /* start value and contributions each add e to element e */
                 for (uint64_t past = 1; past <= clock; past++) {
                     for (unsigned i = 0; i < ORIGINS; i++) {
                         contributions += touched[past][i][k] ? 1 : 0;
@@ -264,8 +258,7 @@ static void exactly_once(enum aml_type type, enum aml_mode mode, bool dense) {
     partition_close(partition);
 }
 
-static void test_exactly_once(void **state) {
-    (void)state;
+TEST(exactly_once) {
     for (unsigned type = AML_FLOAT32; type <= AML_INT64; type++) {
         for (unsigned shape = 0; shape < 4; shape++) {
             exactly_once((enum aml_type)type, shape % 2 == 0 ? AML_ADD : AML_PUT, shape < 2);
@@ -273,8 +266,7 @@ static void test_exactly_once(void **state) {
     }
 }
 
-static void test_whole_numbers_wrap(void **state) {
-    (void)state;
+TEST(whole_numbers_wrap) {
     static const actor_id origins[] = {1 << 16, 2 << 16};
     struct job job = {0};
     job_add(&job, AML_INT32, AML_ADD, ROWS * PARTITIONS);
@@ -288,9 +280,8 @@ static void test_whole_numbers_wrap(void **state) {
     partition_close(partition);
 }
 
-/* A flush counts when all its pieces are there, each once, in whatever order others' come. */
-static void test_a_flush_in_pieces(void **state) {
-    (void)state;
+/* A flush counts when all its pieces have arrived, each once, in any order of other origins' pieces. */
+TEST(a_flush_in_pieces) {
     static const actor_id origins[] = {1 << 16, 2 << 16};
     struct job job = {0};
     job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
@@ -303,7 +294,7 @@ static void test_a_flush_in_pieces(void **state) {
     assert_int_equal(flush_piece(partition, origins[0], 1, 2, false, keys[2], 30), FLUSH_GAP);
     assert_int_equal(partition_pieces(partition, origins[0], 1), 1);
     assert_int_equal(flush_row(partition, origins[1], 1, 0, keys[0], 1), FLUSH_TAKEN);
-    assert_false(advance(partition)); /* one piece is not all of it */
+    assert_false(advance(partition)); /* pieces of the flush are missing */
     assert_int_equal(partition_received(partition, origins[0]), 0);
     assert_int_equal(flush_piece(partition, origins[0], 1, 1, true, keys[1], 20), FLUSH_TAKEN_PIECE);
     assert_false(advance(partition));
@@ -319,14 +310,14 @@ static void test_a_flush_in_pieces(void **state) {
     for (unsigned k = 0; k < 3; k++) {
         assert_int_equal(row_element(partition, 0, keys[k], 0), (int64_t)start_of(keys[k]) + added[k]);
     }
-    /* A sum of both origins would have the piece twice. */
+    /* A sum of both origins would count the piece twice. */
     uint64_t sum = 5;
     struct message message = rows_message(&job, MESSAGE_FLUSH, 0, 1, keys, (const int64_t *)&sum);
     struct rows_view view;
     assert_int_equal(rows_check(&message, job.shapes, 1, &view, NULL), 1);
     assert_int_equal(partition_flush_sum(partition, origins, 2, 2, &view, 1, NULL), FLUSH_OVERLAPS);
     message_close(&message);
-    /* A recovery drops the pieces that have come: they come anew, from the first one. */
+    /* A recovery drops the pieces that have arrived; origins send all pieces again. */
     assert_true(partition_restore(partition, 1));
     assert_int_equal(partition_pieces(partition, origins[0], 2), 0);
     assert_int_equal(flush_piece(partition, origins[0], 2, 1, false, keys[1], 7), FLUSH_GAP);
@@ -339,8 +330,7 @@ static void test_a_flush_in_pieces(void **state) {
     partition_close(partition);
 }
 
-static void test_strangers_and_the_window(void **state) {
-    (void)state;
+TEST(strangers_and_the_window) {
     static const actor_id origins[] = {1 << 16, 2 << 16};
     struct job job = {0};
     job_add(&job, AML_INT64, AML_ADD, 0);
@@ -356,7 +346,7 @@ static void test_strangers_and_the_window(void **state) {
     assert_int_equal(flush_row(partition, origins[0], 1, 0, key, 1), FLUSH_TAKEN);
     assert_int_equal(partition_received(partition, origins[0]), 3);
     assert_false(partition_advance(partition));
-    assert_int_equal(row_element(partition, 0, key, 0), start_of(key)); /* nothing shows before its clock */
+    assert_int_equal(row_element(partition, 0, key, 0), start_of(key)); /* a flush has no effect before its clock */
     for (uint64_t c = 1; c <= 2; c++) {
         assert_int_equal(flush_nothing(partition, origins[1], c), FLUSH_TAKEN);
     }
@@ -368,15 +358,14 @@ static void test_strangers_and_the_window(void **state) {
     partition_close(partition);
 }
 
-static void test_a_refused_flush_changes_nothing(void **state) {
-    (void)state;
+TEST(a_refused_flush_changes_nothing) {
     static const actor_id origins[] = {1 << 16};
     struct job job = {0};
     job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
     job_add(&job, AML_INT64, AML_ADD, 0);
     struct partition *partition = open_partition(&job, origins, 1);
     uint64_t key = key_at(&job.tables[0], 0);
-    uint64_t elsewhere = key + 1; /* the next partition's */
+    uint64_t elsewhere = key + 1; /* a key of the next partition */
     uint64_t beyond = key_at(&job.tables[0], ROWS);
     static const int64_t values[] = {1, 1};
     const uint64_t first_good[] = {key, elsewhere};
@@ -396,8 +385,7 @@ static void test_a_refused_flush_changes_nothing(void **state) {
     partition_close(partition);
 }
 
-static void test_a_key_named_twice_counts_twice(void **state) {
-    (void)state;
+TEST(a_key_named_twice_counts_twice) {
     static const actor_id origins[] = {1 << 16, 2 << 16};
     static const int64_t values[] = {1, 10};
     struct job job = {0};
@@ -405,7 +393,7 @@ static void test_a_key_named_twice_counts_twice(void **state) {
     struct partition *partition = open_partition(&job, origins, 2);
     uint64_t key = key_at(&job.tables[0], 3);
     const uint64_t keys[] = {key, key};
-    for (unsigned o = 0; o < 2; o++) { /* one contribution alone is kept as it came, a second is summed */
+    for (unsigned o = 0; o < 2; o++) { /* a single contribution is kept as received, a second is summed */
         struct message message = rows_message(&job, MESSAGE_FLUSH, 0, 2, keys, values);
         assert_int_equal(flush_message(partition, origins[o], 1, &message), FLUSH_TAKEN);
     }
@@ -414,8 +402,7 @@ static void test_a_key_named_twice_counts_twice(void **state) {
     partition_close(partition);
 }
 
-static void test_expected_origins_change(void **state) {
-    (void)state;
+TEST(expected_origins_change) {
     enum { ONE = 1 << 16, TWO = 2 << 16, THREE = 3 << 16 };
     static const actor_id before[] = {ONE, TWO};
     struct job job = {0};
@@ -434,7 +421,7 @@ static void test_expected_origins_change(void **state) {
         {.origin = 4 << 16, .from_clock = WIRE_CLOCK_NEVER, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
     };
     partition_expect(partition, assignments, sizeof assignments / sizeof assignments[0]);
-    assert_int_equal(partition_received(partition, TWO), 2); /* what has arrived stays */
+    assert_int_equal(partition_received(partition, TWO), 2); /* flushes that have arrived are kept */
     assert_int_equal(partition_received(partition, THREE), 2);
     assert_int_equal(flush_row(partition, TWO, 2, 0, key, 1), FLUSH_REPEATED);
     assert_int_equal(flush_row(partition, THREE, 2, 0, key, 1), FLUSH_UNEXPECTED);
@@ -442,7 +429,7 @@ static void test_expected_origins_change(void **state) {
     assert_int_equal(flush_row(partition, ONE, 3, 0, key, 1), FLUSH_UNEXPECTED);
     static const struct {
         actor_id origin;
-        uint64_t clock, after; /* the partition's clock then */
+        uint64_t clock, after; /* the partition's clock after this flush */
     } flushes[] = {{THREE, 3, 0}, {ONE, 1, 1}, {ONE, 2, 2}, {TWO, 4, 2},  {TWO, 3, 3},
                    {THREE, 4, 4}, {TWO, 5, 5}, {TWO, 6, 5}, {THREE, 6, 6}};
     for (unsigned f = 0; f < sizeof flushes / sizeof flushes[0]; f++) {
@@ -471,7 +458,8 @@ static void subscribe(struct partition *partition, actor_id subscriber, uint64_t
     subscribe_to(partition, subscriber, request, false, table, keys, count);
 }
 
-/* How many rows changed for `subscriber` since `from_clock`, and the key and first element of the first. */
+/* Returns the number of rows that changed for `subscriber` since `from_clock`. `key` and `value` get the first row
+ * of the last table. */
 static uint32_t changes(struct partition *partition, actor_id subscriber, uint64_t from_clock, uint64_t *key,
                         int64_t *value) {
     struct message push = {.type = MESSAGE_PUSH};
@@ -489,8 +477,7 @@ static uint32_t changes(struct partition *partition, actor_id subscriber, uint64
     return rows;
 }
 
-static void test_rows_that_are_not_wanted_any_more_are_not_pushed(void **state) {
-    (void)state;
+TEST(rows_that_are_not_wanted_any_more_are_not_pushed) {
     static const actor_id origins[] = {1 << 16, 2 << 16};
     struct job job = {0};
     job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
@@ -507,19 +494,19 @@ static void test_rows_that_are_not_wanted_any_more_are_not_pushed(void **state) 
     assert_true(advance(partition));
     assert_int_equal(changes(partition, origins[0], 0, &key, &value), 2);
     subscribe_to(partition, origins[0], 3, true, 0, dense + 1, 2);
-    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 0); /* nor those of the table not named at all */
-    subscribe(partition, origins[0], 2, 1, sparse, 1);                    /* an old request, late */
+    /* no rows of a table that the request does not name either */
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 0);
+    subscribe(partition, origins[0], 2, 1, sparse, 1); /* a late, older request */
     assert_int_equal(changes(partition, origins[0], 0, &key, &value), 0);
     subscribe(partition, origins[0], 4, 0, dense, 1);
     assert_int_equal(changes(partition, origins[0], 0, &key, &value), 1);
     assert_int_equal(key, dense[0]);
-    assert_int_equal(partition_subscribe(partition, origins[0], 5, true, NULL, 0, NULL), 0); /* none at all */
+    assert_int_equal(partition_subscribe(partition, origins[0], 5, true, NULL, 0, NULL), 0); /* subscribes to no row */
     assert_int_equal(partition_subscription(partition, origins[0])->lists[0].count, 0);
     partition_close(partition);
 }
 
-static void test_only_subscribed_changes_are_pushed(void **state) {
-    (void)state;
+TEST(only_subscribed_changes_are_pushed) {
     static const actor_id origins[] = {1 << 16, 2 << 16};
     struct job job = {0};
     job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
@@ -538,7 +525,8 @@ static void test_only_subscribed_changes_are_pushed(void **state) {
     assert_int_equal(flush_row(partition, origins[0], 1, 0, dense[1], 4), FLUSH_TAKEN);
     assert_int_equal(flush_row(partition, origins[1], 1, 1, sparse[1], 9), FLUSH_TAKEN);
     assert_true(advance(partition));
-    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 1); /* sparse[1], put by the other */
+    /* sparse[1], which the other worker overwrote */
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 1);
     assert_int_equal(key, sparse[1]);
     assert_int_equal(value, 9);
     assert_int_equal(changes(partition, origins[1], 0, &key, &value), 1);
@@ -546,7 +534,7 @@ static void test_only_subscribed_changes_are_pushed(void **state) {
     assert_int_equal(value, start_of(dense[1]) + 4);
     assert_int_equal(changes(partition, origins[1], 1, &key, &value), 0);
 
-    /* What a worker put itself does not come back to it. */
+    /* A worker's own overwritten rows are not pushed back to it. */
     assert_int_equal(flush_row(partition, origins[0], 2, 1, sparse[0], 7), FLUSH_TAKEN);
     assert_int_equal(flush_nothing(partition, origins[1], 2), FLUSH_TAKEN);
     assert_true(advance(partition));
@@ -555,8 +543,7 @@ static void test_only_subscribed_changes_are_pushed(void **state) {
     partition_close(partition);
 }
 
-static void test_equal_subscriptions_share_frames(void **state) {
-    (void)state;
+TEST(equal_subscriptions_share_frames) {
     static const actor_id origins[] = {1 << 16, 2 << 16};
     struct job job = {0};
     job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
@@ -585,8 +572,7 @@ static void test_equal_subscriptions_share_frames(void **state) {
     partition_close(partition);
 }
 
-static void test_scan_sees_every_row_once(void **state) {
-    (void)state;
+TEST(scan_sees_every_row_once) {
     static const actor_id origins[] = {1 << 16};
     struct job job = {0};
     job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
@@ -610,13 +596,13 @@ static void test_scan_sees_every_row_once(void **state) {
         } while (cursor != 0);
         assert_int_equal(seen, rows[t]);
     }
-    struct message message = {.type = MESSAGE_ROWS}; /* a cursor from nowhere */
+    struct message message = {.type = MESSAGE_ROWS}; /* an impossible cursor */
     assert_int_equal(partition_scan(partition, 0, UINT64_MAX, 100, &message), 0);
     assert_int_equal(message.frame_count, 0);
     partition_close(partition);
 }
 
-/* Puts of changing subsets, repeated ones among them, read now and then: always the last value of each row. */
+/* Overwrites changing subsets of rows, with repetitions, and sometimes reads: every row has its last value. */
 static void check_puts(struct arena_files *files) {
     enum { KEYS = 12, CLOCKS = 4 * PARTITION_LATE_MAX };
     static const actor_id origins[1] = {100};
@@ -671,34 +657,31 @@ static void check_puts(struct arena_files *files) {
 }
 
 static int open_arena_file(void *context) {
-    (void)context;
     return memfd_create("rows", MFD_CLOEXEC);
 }
 
-static void test_puts_settle_in_order(void **state) {
-    (void)state;
+TEST(puts_settle_in_order) {
     check_puts(NULL);
 }
 
-/* Rows that are in a file since there is no memory for them do not wait in memory, either. */
-static void test_puts_to_rows_in_a_file_settle_at_once(void **state) {
-    (void)state;
+/* Rows in a file, for lack of memory, do not keep their overwritten values in memory either. */
+TEST(puts_to_rows_in_a_file_settle_at_once) {
     struct arena_files files = {.open = open_arena_file};
     check_puts(&files);
     assert_true(files.used == 0 && files.bytes == 0);
 }
 
-/* ---- Going back and following ---- */
+/* ---- Restoring and following ---- */
 
-enum { TABLES = 8, KEYS = 10, ORIGINS = 2, COUNTS = 4 /* the table of sparse rows, each of: */, WIDE = 24 };
-/* The tables with optimizers: Adam on floats, and one of the test's own on whole numbers whose deltas come as
- * WIRE_SPARSE; and the first one's states. */
+enum { TABLES = 8, KEYS = 10, ORIGINS = 2, COUNTS = 4 /* the table of sparse rows of WIDE elements */, WIDE = 24 };
+/* The tables with optimizers: Adam on floats, and the test's own optimizer on whole numbers, whose deltas come as
+ * WIRE_SPARSE. STATES is the table of Adam's states. */
 enum { STEPPED = 5, STEPPED_COUNTS = 6, STATES = 7 };
 static const actor_id pair[ORIGINS] = {1 << 16, 2 << 16};
 
 static const struct aml_adam adam = {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 
-/* A step without a state that depends on the order of steps. */
+/* A step without a state, whose result depends on the order of steps. */
 static void step_counts(const struct aml_step *step, const void *parameters) {
     assert_ptr_equal(parameters, &adam);
     assert_true(step->state == NULL && step->state_width == 0 && step->width == WIDE);
@@ -708,7 +691,7 @@ static void step_counts(const struct aml_step *step, const void *parameters) {
     }
 }
 
-/* The same for many rows. */
+/* step_counts for many rows. */
 static int steps_counts(const struct aml_steps *steps, const void *parameters) {
     for (size_t i = 0; i < steps->count; i++) {
         const struct aml_step step = {.key = steps->keys[i],
@@ -723,8 +706,8 @@ static int steps_counts(const struct aml_steps *steps, const void *parameters) {
     return 0;
 }
 
-/* Tables of whole numbers and of floats, to add to and to put, dense and sparse, one whose deltas come as WIRE_SPARSE,
- * and two with optimizers. */
+/* Tables of whole numbers and floats, to add to and to overwrite, dense and sparse. One table's deltas come as
+ * WIRE_SPARSE, and two tables have optimizers. */
 static struct job mixed_job(void) {
     static struct job job;
     job = (struct job){.staleness = STALENESS};
@@ -754,7 +737,7 @@ static struct job mixed_job(void) {
     return job;
 }
 
-/* The bytes of all rows: what a clock's state is, to the bit. */
+/* The bytes of all rows at a clock. */
 struct image {
     unsigned char rows[TABLES][KEYS][WIDE * 8];
 };
@@ -777,9 +760,8 @@ static void assert_image(struct partition *partition, const struct image *image)
     assert_memory_equal(&now, image, sizeof now);
 }
 
-/* Appends an origin's sparse rows of a clock: few elements of each or, at times, all; in most clocks of one origin
- * only, whose deltas are then kept as they came, before and after others in an interval of commit points. True
- * when there are any. */
+/* Appends an origin's sparse rows of a clock, with a few changed elements or, at times, all. In most clocks only one
+ * origin has any, so the partition keeps its deltas as received. Returns whether there are any. */
 static bool add_sparse(struct message *message, const struct job *job, unsigned table, unsigned origin, uint64_t clock,
                        uint64_t salt, struct wire_directory_entry *entry) {
     const struct table_spec *spec = &job->tables[table];
@@ -810,8 +792,8 @@ static bool add_sparse(struct message *message, const struct job *job, unsigned 
     return true;
 }
 
-/* One origin's flush of one clock: some rows of every table, those to put split between the origins, floats that round.
- * The same each time for the same clock, origin and `salt`. */
+/* An origin's flush of a clock, the same for the same clock, origin and `salt`. It has some rows of every table,
+ * with floats that round; rows to overwrite are divided between the origins. */
 static int flush_some(struct partition *partition, unsigned origin, uint64_t clock, uint64_t salt) {
     struct message message = {.type = MESSAGE_FLUSH, .frame_count = 1};
     struct wire_directory_entry directory[TABLES];
@@ -874,10 +856,9 @@ static void assert_restore_points(const struct partition *partition, const uint6
     free(clocks);
 }
 
-/* Goes back to each commit point that can be gone back to, from different clocks, with reads between that settle puts:
- * every row is what it was, to the bit, and what follows is as if nothing had been. */
-static void test_goes_back_to_the_bit(void **state) {
-    (void)state;
+/* Restores each possible commit point from different clocks, with or without reads between, which settle overwritten
+ * rows. All rows are restored to the bit, and later clocks are unaffected. */
+TEST(goes_back_to_the_bit) {
     enum { EVERY = 3, CLOCKS = 14, COMMITTED = 3 };
     for (unsigned reads = 0; reads < 3; reads++) {
         for (uint64_t to = COMMITTED; to <= CLOCKS; to += EVERY) {
@@ -903,16 +884,16 @@ static void test_goes_back_to_the_bit(void **state) {
             assert_false(partition_restore(partition, 7));
             assert_image(partition, &images[CLOCKS]);
             assert_int_equal(flush_some(partition, 0, CLOCKS + 1, 0),
-                             FLUSH_TAKEN); /* of the past that is to be undone */
+                             FLUSH_TAKEN); /* a flush of a clock that is to be undone */
             assert_true(partition_restore(partition, to));
             assert_int_equal(partition->clock, to);
             assert_image(partition, &images[to]);
             assert_int_equal(partition_received(partition, pair[0]), to);
-            assert_true(partition_restore(partition, COMMITTED)); /* and further */
+            assert_true(partition_restore(partition, COMMITTED)); /* a restore to an earlier point */
             assert_image(partition, &images[COMMITTED]);
             assert_int_equal(flush_some(partition, 1, COMMITTED + 1, 9), FLUSH_TAKEN);
             assert_int_equal(flush_some(partition, 0, COMMITTED + 1, 9), FLUSH_TAKEN);
-            assert_true(partition_advance(partition)); /* another past */
+            assert_true(partition_advance(partition)); /* a different clock, also undone */
             assert_true(partition_restore(partition, COMMITTED));
             for (uint64_t c = COMMITTED + 1; c <= CLOCKS; c++) {
                 one_clock(partition, 0);
@@ -923,8 +904,7 @@ static void test_goes_back_to_the_bit(void **state) {
     }
 }
 
-static void test_nothing_is_kept_unless_asked(void **state) {
-    (void)state;
+TEST(nothing_is_kept_unless_asked) {
     struct job job = mixed_job();
     struct partition *partition = open_partition(&job, pair, ORIGINS);
     for (unsigned c = 0; c < 4; c++) {
@@ -938,9 +918,8 @@ static void test_nothing_is_kept_unless_asked(void **state) {
     partition_close(partition);
 }
 
-/* What is kept is forgotten when it is committed: memory stays bounded. */
-static void test_commit_forgets(void **state) {
-    (void)state;
+/* Restore points before the committed clock are dropped, so memory stays bounded. */
+TEST(commit_forgets) {
     struct job job = mixed_job();
     struct partition *partition = open_partition(&job, pair, ORIGINS);
     partition_keep(partition, true);
@@ -955,8 +934,7 @@ static void test_commit_forgets(void **state) {
     partition_close(partition);
 }
 
-static void test_after_going_back_all_is_pushed(void **state) {
-    (void)state;
+TEST(after_going_back_all_is_pushed) {
     static const actor_id origins[] = {1 << 16};
     struct job job = {0};
     job_add(&job, AML_INT64, AML_PUT, ROWS * PARTITIONS);
@@ -976,7 +954,7 @@ static void test_after_going_back_all_is_pushed(void **state) {
     assert_int_equal(flush_row(partition, origins[0], 3, 0, key, 5), FLUSH_TAKEN);
     assert_int_equal(flush_row(partition, origins[0], 4, 1, sparse, 6), FLUSH_TAKEN);
     assert_true(advance(partition));
-    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 0); /* it is alone: it knows */
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 0); /* the only worker knows its changes */
     assert_true(partition_restore(partition, 2));
     assert_int_equal(changes(partition, origins[0], 1, &key, &value), 2);
     assert_int_equal(changes(partition, origins[0], 2, &key, &value), 0);
@@ -997,7 +975,7 @@ static void hold(struct partition *follower, struct message *update) {
     message_close(update);
 }
 
-/* A copy in small pieces, taken while the server goes on; what changed meanwhile makes it whole. */
+/* Copies in small pieces while the server goes on; an update with the changes since the begin completes the copy. */
 static void copy_in_pieces(struct partition *server, struct partition *follower) {
     struct error error = {0};
     uint64_t begun = server->clock;
@@ -1030,8 +1008,7 @@ static struct partition *open_follower(struct job *job) {
     return follower;
 }
 
-static void test_a_follower_copies_holds_and_takes_over(void **state) {
-    (void)state;
+TEST(a_follower_copies_holds_and_takes_over) {
     enum { EVERY = 2 };
     struct job job = mixed_job();
     struct partition *server = open_partition(&job, pair, ORIGINS);
@@ -1061,12 +1038,13 @@ static void test_a_follower_copies_holds_and_takes_over(void **state) {
     commit(follower, base + 3);
     assert_int_equal(follower->clock, base + 2);
     assert_image(follower, &images[base + 2]);
-    /* Back, by dropping; then it serves, and can still go back to what is not committed. */
+    /* The follower drops later updates and is at an earlier point. It then serves, and can still restore uncommitted
+     * points. */
     assert_true(partition_restore(follower, base + 6));
     assert_int_equal(partition_reached(follower), base + 6);
     partition_expect(follower, NULL, 0);
     expect(follower, pair, ORIGINS, base + 7, WIRE_CLOCK_NEVER);
-    assert_int_equal(flush_some(follower, 0, base + 8, 0), FLUSH_TAKEN); /* early ones wait */
+    assert_int_equal(flush_some(follower, 0, base + 8, 0), FLUSH_TAKEN); /* early flushes wait */
     assert_int_equal(flush_some(follower, 1, base + 7, 0), FLUSH_TAKEN);
     assert_int_equal(flush_some(follower, 0, base + 6, 0), FLUSH_UNEXPECTED);
     assert_false(partition_advance(follower));
@@ -1092,14 +1070,13 @@ static void test_a_follower_copies_holds_and_takes_over(void **state) {
     partition_close(server);
 }
 
-/* Updates of rows to put, while they stand in flushes and once they are settled, say the same. */
-static void test_updates_of_puts_say_what_rows_are(void **state) {
-    (void)state;
+/* Updates of overwritten rows are the same while the values are still in flushes and after they are settled. */
+TEST(updates_of_puts_say_what_rows_are) {
     struct job job = mixed_job();
     for (unsigned settles = 0; settles < 2; settles++) {
         struct partition *server = open_partition(&job, pair, ORIGINS);
         struct partition *follower = open_follower(&job);
-        unsigned straight = 0; /* built from the flushes */
+        unsigned straight = 0; /* updates built from flushes */
         partition_keep(server, true);
         for (uint64_t c = 1; c <= 20; c++) {
             one_clock(server, 0);
@@ -1127,8 +1104,7 @@ static void test_updates_of_puts_say_what_rows_are(void **state) {
     }
 }
 
-static void test_an_update_with_foreign_rows_is_refused(void **state) {
-    (void)state;
+TEST(an_update_with_foreign_rows_is_refused) {
     struct job job = mixed_job();
     struct partition *follower = open_follower(&job);
     struct error error = {0};
@@ -1143,8 +1119,7 @@ static void test_an_update_with_foreign_rows_is_refused(void **state) {
     partition_close(follower);
 }
 
-static void test_a_copy_is_its_own(void **state) {
-    (void)state;
+TEST(a_copy_is_its_own) {
     struct job job = mixed_job();
     struct error error = {0};
     struct partition *partition = open_partition(&job, pair, ORIGINS);
@@ -1163,8 +1138,7 @@ static void test_a_copy_is_its_own(void **state) {
     partition_close(copy);
 }
 
-static void test_only_what_is_not_known_is_answered(void **state) {
-    (void)state;
+TEST(only_what_is_not_known_is_answered) {
     static const actor_id origins[] = {1 << 16};
     struct job job = {0};
     job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
@@ -1192,12 +1166,10 @@ static void test_only_what_is_not_known_is_answered(void **state) {
 }
 
 static bool is_second(void *context, actor_id subscriber) {
-    (void)context;
     return subscriber == pair[1];
 }
 
-static void test_subscriptions_can_be_dropped(void **state) {
-    (void)state;
+TEST(subscriptions_can_be_dropped) {
     struct job job = {0};
     job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
     struct partition *partition = open_partition(&job, pair, ORIGINS);
@@ -1217,11 +1189,10 @@ static void test_subscriptions_can_be_dropped(void **state) {
 
 /* ---- Optimizers ---- */
 
-/* Counts its calls in the state, and notes what a call was given. */
+/* Counts its calls in the state, and records the last call's key and clock. */
 static void step_noted(const struct aml_step *step, const void *parameters) {
     int64_t *row = step->row;
     int64_t *note = step->state;
-    (void)parameters;
     assert_int_equal(step->width, WIDTH);
     assert_int_equal(step->state_width, 2);
     for (unsigned e = 0; e < WIDTH; e++) {
@@ -1231,7 +1202,7 @@ static void step_noted(const struct aml_step *step, const void *parameters) {
     note[1] = (int64_t)(step->key * 1000 + step->clock);
 }
 
-/* The same for many rows. */
+/* step_noted for many rows. */
 static int steps_noted(const struct aml_steps *steps, const void *parameters) {
     assert_true(steps->count > 0);
     for (size_t i = 0; i < steps->count; i++) {
@@ -1275,9 +1246,8 @@ static void assert_noted(struct partition *partition, uint64_t key, int64_t firs
     assert_int_equal(note[1], calls == 0 ? 0 : key * 1000 + clock);
 }
 
-/* One call for a row and a clock, with the sum of all origins; rows that nobody updates have none. */
-static void test_a_sum_is_applied_once(void **state) {
-    (void)state;
+/* Each clock makes one call for each updated row, with the sum of all origins. */
+TEST(a_sum_is_applied_once) {
     static const actor_id origins[] = {1 << 16, 2 << 16};
     for (unsigned kind = 0; kind < 4; kind++) {
         struct job job = noted_job(kind % 2 * ROWS * PARTITIONS, kind / 2 != 0);
@@ -1296,7 +1266,7 @@ static void test_a_sum_is_applied_once(void **state) {
         assert_true(partition_advance(partition));
         assert_noted(partition, one, 7, 1, 1);
         assert_noted(partition, two, 7, 1, 2);
-        assert_int_equal(flush_row(partition, origins[1], 3, 0, one, 0), FLUSH_TAKEN); /* an update by 0 is one */
+        assert_int_equal(flush_row(partition, origins[1], 3, 0, one, 0), FLUSH_TAKEN); /* an update by 0 counts */
         assert_int_equal(flush_nothing(partition, origins[0], 3), FLUSH_TAKEN);
         assert_true(partition_advance(partition));
         assert_noted(partition, one, 70, 2, 3);
@@ -1305,9 +1275,8 @@ static void test_a_sum_is_applied_once(void **state) {
     }
 }
 
-/* Many rows are stepped once each, in the order and the portions in which they come. */
-static void test_many_rows_at_once(void **state) {
-    (void)state;
+/* Many rows are stepped once each, in the order and portions in which they are added. */
+TEST(many_rows_at_once) {
     enum { MANY = 3 * STEPS_ROWS_MAX };
     struct job job = noted_job(MANY, true);
     struct table table;
@@ -1319,7 +1288,7 @@ static void test_many_rows_at_once(void **state) {
     int64_t(*sums)[WIDTH] = memory_zeroed(MANY, sizeof *sums);
     struct steps steps;
     steps_open(&steps, &table, 5, MANY - 7, &error);
-    for (uint32_t slot = 7, run; slot < MANY; slot += run) { /* rows 0 to 6 are in no step */
+    for (uint32_t slot = 7, run; slot < MANY; slot += run) { /* no step for rows 0 to 6 */
         run = 1 + (uint32_t)(hash_mix(slot) % (STEPS_ROWS_MAX / 2 * 3));
         run = run < MANY - slot ? run : MANY - slot;
         for (uint32_t i = 0; i < run; i++) {
@@ -1346,9 +1315,8 @@ static void test_many_rows_at_once(void **state) {
     table_close(&states);
 }
 
-/* A worker that is alone does not know what the server makes of its updates. Another one's push is not made of its. */
-static void test_a_lone_worker_gets_rows_with_apply(void **state) {
-    (void)state;
+/* With an optimizer, a lone worker does not know the result of its updates, so it gets pushes. */
+TEST(a_lone_worker_gets_rows_with_apply) {
     static const actor_id origins[] = {1 << 16};
     struct job job = noted_job(0, false);
     struct partition *partition = open_partition(&job, origins, 1);
@@ -1362,11 +1330,10 @@ static void test_a_lone_worker_gets_rows_with_apply(void **state) {
     partition_close(partition);
 }
 
-static void test_what_one_worker_knows_others_are_pushed(void **state) {
-    (void)state;
+TEST(what_one_worker_knows_others_are_pushed) {
     static const actor_id origins[] = {1 << 16, 2 << 16};
     struct job job = noted_job(0, false);
-    job_add(&job, AML_INT64, AML_ADD, 0); /* a plain table, last: the partition does not mind */
+    job_add(&job, AML_INT64, AML_ADD, 0); /* a plain table after the states, which is allowed */
     struct partition *partition = open_partition(&job, origins, 1);
     uint64_t keys[2] = {key_at(&job.tables[0], 0), key_at(&job.tables[2], 0)};
     for (unsigned o = 0; o < 2; o++) {
@@ -1395,13 +1362,12 @@ static void test_what_one_worker_knows_others_are_pushed(void **state) {
     partition_close(partition);
 }
 
-/* States are for followers: nobody else may send or ask for them. */
-static void test_states_are_in_updates_alone(void **state) {
-    (void)state;
+/* Optimizers' states are only for followers: other messages may neither contain nor request them. */
+TEST(states_are_in_updates_alone) {
     static const enum message_type types[] = {MESSAGE_FLUSH, MESSAGE_PUSH, MESSAGE_SUBSCRIBE, MESSAGE_ROWS,
                                               MESSAGE_UPDATE};
     struct job job = noted_job(0, false);
-    job.tables[1].width = WIDTH; /* as rows_message writes rows */
+    job.tables[1].width = WIDTH; /* the width of rows_message's rows */
     job.tables[1].row_bytes = job.tables[0].row_bytes;
     job.shapes[1] = table_shape(&job.tables[1]);
     for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -1414,38 +1380,4 @@ static void test_states_are_in_updates_alone(void **state) {
                          types[i] == MESSAGE_UPDATE ? 1 : AML_EPROTOCOL);
         message_close(&message);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_sum_is_applied_once),
-        cmocka_unit_test(test_many_rows_at_once),
-        cmocka_unit_test(test_a_lone_worker_gets_rows_with_apply),
-        cmocka_unit_test(test_what_one_worker_knows_others_are_pushed),
-        cmocka_unit_test(test_states_are_in_updates_alone),
-        cmocka_unit_test(test_exactly_once),
-        cmocka_unit_test(test_whole_numbers_wrap),
-        cmocka_unit_test(test_a_flush_in_pieces),
-        cmocka_unit_test(test_strangers_and_the_window),
-        cmocka_unit_test(test_a_refused_flush_changes_nothing),
-        cmocka_unit_test(test_a_key_named_twice_counts_twice),
-        cmocka_unit_test(test_expected_origins_change),
-        cmocka_unit_test(test_only_subscribed_changes_are_pushed),
-        cmocka_unit_test(test_rows_that_are_not_wanted_any_more_are_not_pushed),
-        cmocka_unit_test(test_equal_subscriptions_share_frames),
-        cmocka_unit_test(test_scan_sees_every_row_once),
-        cmocka_unit_test(test_puts_settle_in_order),
-        cmocka_unit_test(test_puts_to_rows_in_a_file_settle_at_once),
-        cmocka_unit_test(test_goes_back_to_the_bit),
-        cmocka_unit_test(test_nothing_is_kept_unless_asked),
-        cmocka_unit_test(test_commit_forgets),
-        cmocka_unit_test(test_after_going_back_all_is_pushed),
-        cmocka_unit_test(test_a_follower_copies_holds_and_takes_over),
-        cmocka_unit_test(test_updates_of_puts_say_what_rows_are),
-        cmocka_unit_test(test_an_update_with_foreign_rows_is_refused),
-        cmocka_unit_test(test_a_copy_is_its_own),
-        cmocka_unit_test(test_only_what_is_not_known_is_answered),
-        cmocka_unit_test(test_subscriptions_can_be_dropped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
-/* plan(): examples of clusters and where partitions and data shards belong, and what holds for any cluster: shares are
- * fair, as little moves as possible, and roles are those of the stage. */
-#include "agileml/control/plan.h"
+/* plan(): where partitions and data shards belong in example clusters, and rules for any cluster. Shares are fair,
+ * few items move, and roles follow the stage. */
+#include "agileml/control/decide/plan.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { NODES_MAX = 6, ITEMS_MAX = 8, SERVERS = 10 };
 
@@ -24,15 +18,15 @@ enum { NODES_MAX = 6, ITEMS_MAX = 8, SERVERS = 10 };
 #define WEIGHED(threads, weight)                                                                                       \
     { 0, TIER_TRANSIENT, threads, 0, weight }
 
-/* Node n is actor (n + 1) << 16. Server threads are written as node * SERVERS + part and owners as node + 1; 0: nobody.
- * Numbers of nodes beyond node_count stand for those that are gone. */
+/* Node n is actor (n + 1) << 16. Server threads are written as node * SERVERS + part and owners as node + 1; 0:
+ * none. Numbers beyond node_count stand for nodes that have gone. */
 static const struct example {
     const char *name;
     unsigned node_count;
     struct plan_node nodes[NODES_MAX];
     struct plan_policy policy;
     unsigned present_servers[ITEMS_MAX], present_backups[ITEMS_MAX], present_owners[ITEMS_MAX], previous[ITEMS_MAX];
-    const char *error; /* part of the refusal; NULL: none */
+    const char *error; /* part of the error; NULL: no error */
     unsigned servers[ITEMS_MAX], backups[ITEMS_MAX], owners[ITEMS_MAX];
 } examples[] = {
     {.name = "one node does all",
@@ -88,7 +82,7 @@ static const struct example {
      .nodes = {RELIABLE(2, 1), WEIGHED(4, 96), WEIGHED(1, 32)},
      .policy = {STAGE_1, 1, 8},
      .servers = {1},
-     .owners = {1, 1, 2, 2, 2, 2, 3, 3}}, /* the first node as much for each thread as those with weights */
+     .owners = {1, 1, 2, 2, 2, 2, 3, 3}}, /* the first node gets as much for each thread as the nodes with weights */
     {.name = "a node without threads works on nothing",
      .node_count = 2,
      .nodes = {RELIABLE(0, 1), TRANSIENT(2, 1)},
@@ -269,8 +263,7 @@ static void check_example(const struct example *example) {
     }
 }
 
-static void test_examples(void **state) {
-    (void)state;
+TEST(examples) {
     for (size_t e = 0; e < sizeof examples / sizeof examples[0]; e++) {
         check_example(&examples[e]);
     }
@@ -280,11 +273,11 @@ static void test_examples(void **state) {
 
 enum { CLUSTER_MAX = 40, ACTORS_MAX = 4096, PARTITIONS_MAX = 100, SHARDS_MAX = 700, STEPS = 60, WALKS = 60 };
 
-/* A cluster whose nodes come and go, and its last plan. */
+/* A cluster with nodes that come and go, and its last plan. */
 struct cluster {
     struct plan_node nodes[CLUSTER_MAX];
     unsigned node_count, actors;
-    bool alike;   /* every node has the same threads, and one server */
+    bool alike;   /* all nodes have the same threads, and one server */
     bool weighed; /* some nodes have weights */
     unsigned groups;
     struct plan_policy policy;
@@ -316,7 +309,7 @@ static void cluster_leave(struct cluster *cluster, unsigned node) {
     memmove(&cluster->nodes[node], &cluster->nodes[node + 1], (cluster->node_count - node) * sizeof cluster->nodes[0]);
 }
 
-/* The node that an actor belongs to; NULL when it is not there. */
+/* The node of an actor; NULL if it has gone. */
 static const struct plan_node *cluster_node(const struct cluster *cluster, actor_id actor) {
     for (unsigned n = 0; n < cluster->node_count; n++) {
         if (cluster->nodes[n].actor == actor_node(actor)) {
@@ -326,7 +319,7 @@ static const struct plan_node *cluster_node(const struct cluster *cluster, actor
     return NULL;
 }
 
-/* How many items an actor has. */
+/* The number of items of an actor or, with `of_node`, of its node. */
 static unsigned count_of(actor_id actor, const actor_id *actors, unsigned count, bool of_node) {
     unsigned found = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -339,7 +332,7 @@ static unsigned least(unsigned a, unsigned b) {
     return a < b ? a : b;
 }
 
-/* Those who are given items have `weights`, by node; items are in proportion to them, to within one. */
+/* Checks that items are in proportion to the nodes' `weights`, within one item. */
 static void check_fair(const struct cluster *cluster, const unsigned *weights, const actor_id *got, unsigned items) {
     unsigned all = 0;
     unsigned found = 0;
@@ -369,8 +362,8 @@ static void check_threads_even(const struct cluster *cluster, const actor_id *go
     }
 }
 
-/* Whoever may have items keeps as many as its share allows. Where all shares are alike they are chosen so that as much
- * as can be is where it was, or was before. */
+/* Every actor keeps as many items as its share allows. Where all shares are equal, as many items as possible stay
+ * where they were, or return to where they were before. */
 static void check_least_moves(const struct cluster *cluster, const unsigned *weights, const actor_id *had,
                               const actor_id *previous, const actor_id *got, unsigned items) {
     unsigned kept = 0;
@@ -409,14 +402,15 @@ static void check_least_moves(const struct cluster *cluster, const unsigned *wei
     assert_in_range(known, best, items);
 }
 
-/* Which nodes serve, back up and work, by the rules of the stage; false when the stage can't be. */
+/* The nodes' weights for serving, following and working by the rules of the stage. Returns false if the stage is
+ * impossible. */
 static bool expected_weights(const struct cluster *cluster, unsigned *serves, unsigned *backs, unsigned *works) {
     enum stage stage = cluster->policy.stage;
     unsigned able = 0;
     unsigned transient_threads = 0;
     unsigned sums[3] = {0};
     unsigned weights = 0;
-    unsigned weighed_threads = 0; /* of nodes with weights */
+    unsigned weighed_threads = 0; /* threads of nodes with weights */
     for (unsigned n = 0; n < cluster->node_count; n++) {
         bool transient = cluster->nodes[n].tier == TIER_TRANSIENT;
         able += transient && cluster->nodes[n].servers > 0;
@@ -452,13 +446,13 @@ static bool expected_weights(const struct cluster *cluster, unsigned *serves, un
     return sums[0] > 0 && sums[1] > 0 && sums[2] > 0;
 }
 
-/* Which copies are how much apart: 2: in other groups, 1: on other nodes, 0: on one node. */
+/* The distance of two copies: 2 in different groups, 1 on different nodes, 0 on the same node. */
 static unsigned apart(const struct plan_node *left, const struct plan_node *right) {
     return left == right ? 0 : left->group == right->group ? 1 : 2;
 }
 
-/* Stage transient: each follower is as far from its server as can be, and no other one so far away has two partitions
- * fewer to follow, by their weights. */
+/* Stage transient: each follower is as far from its server as possible. No other node at that distance could take
+ * the partition and still follow fewer, by weight. */
 static void check_followers(const struct cluster *cluster, const actor_id *servers, const actor_id *backups) {
     unsigned partitions = cluster->policy.partitions;
     for (unsigned p = 0; p < partitions; p++) {
@@ -520,7 +514,7 @@ static void check_step(struct cluster *cluster) {
     memcpy(cluster->servers, servers, sizeof servers);
     memcpy(cluster->backups, backups, sizeof backups);
     memcpy(cluster->owners, owners, sizeof owners);
-    /* Nothing moves when nothing changes. */
+    /* Without a change nothing moves. */
     assert_int_equal(plan(cluster->nodes, cluster->node_count, &cluster->policy, &present, &result, &error), 0);
     assert_memory_equal(cluster->servers, servers, partitions * sizeof servers[0]);
     assert_memory_equal(cluster->backups, backups, partitions * sizeof backups[0]);
@@ -549,16 +543,14 @@ static void walk(bool alike, bool weighed) {
     }
 }
 
-static void test_any_cluster(void **state) {
-    (void)state;
+TEST(any_cluster) {
     for (unsigned w = 0; w < WALKS; w++) {
         walk(w % 3 == 0, w % 3 == 1);
     }
 }
 
 /* A change of stage moves no replica that can take the other role. */
-static void test_stages_reuse_replicas(void **state) {
-    (void)state;
+TEST(stages_reuse_replicas) {
     enum { RELIABLE_NODES = 3, TRANSIENT_NODES = 9, PARTITIONS = 64 };
     struct cluster cluster = {.alike = true, .groups = 1, .policy = {STAGE_1, PARTITIONS, 1}};
     actor_id before[PARTITIONS];
@@ -578,9 +570,8 @@ static void test_stages_reuse_replicas(void **state) {
     assert_memory_equal(before, cluster.servers, sizeof before);
 }
 
-/* The largest clusters there are. */
-static void test_limits(void **state) {
-    (void)state;
+/* The largest clusters allowed. */
+TEST(limits) {
     enum { COUNT = 4096, BUSY = 500 };
     struct plan_node *nodes = calloc(COUNT, sizeof *nodes);
     actor_id *actors[3] = {calloc(WIRE_PARTITIONS_MAX, sizeof(actor_id)), calloc(WIRE_PARTITIONS_MAX, sizeof(actor_id)),
@@ -603,8 +594,7 @@ static void test_limits(void **state) {
     free(nodes);
 }
 
-static void test_stage(void **state) {
-    (void)state;
+TEST(stage) {
     static const struct {
         unsigned reliable, transient;
         enum stage present, expected;
@@ -618,7 +608,7 @@ static void test_stage(void **state) {
         {1, 15, STAGE_AUTO, STAGE_2},
         {1, 16, STAGE_AUTO, STAGE_3},
         {1, 16, STAGE_TRADITIONAL, STAGE_3},
-        /* what is stays, near a threshold */
+        /* near a threshold the present stage is kept */
         {20, 21, STAGE_1, STAGE_1},
         {20, 22, STAGE_1, STAGE_1},
         {20, 23, STAGE_1, STAGE_2},
@@ -637,15 +627,4 @@ static void test_stage(void **state) {
         assert_int_equal(plan_stage(cases[c].reliable, cases[c].transient, &thresholds, cases[c].present),
                          cases[c].expected);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_any_cluster),
-        cmocka_unit_test(test_stages_reuse_replicas),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_stage),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,32 +1,27 @@
-/* workers/pool.c: every thread runs every command once, the descriptor tells when, closing ends the threads; and in a
- * command that thread 0 leads every thread runs every part once, whether it spins or sleeps before. */
-#include "workers/pool.h"
+/* workers/process/pool.c: every thread runs every command once, the descriptor reports the end, and closing ends the
+ * threads. In a command led by thread 0 every thread runs every part once, whether it spun or slept before. */
+#include "tests/test.h"
+#include "workers/process/pool.h"
 
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-enum { THREADS = 5, COMMANDS = 200, MEETINGS = 10 /* in a command */ };
+enum { THREADS = 5, COMMANDS = 200, MEETINGS = 10 /* in each command */ };
 
 struct record {
     struct pool pool;
     atomic_uint runs[THREADS];
     atomic_int last;
     atomic_uint have_come, have_met;
-    atomic_bool early; /* a thread has met others before all had come */
+    atomic_bool early; /* a thread left the meeting before all had come */
 };
 
 static void record_run(void *context, unsigned thread, int command) {
     struct record *record = context;
     atomic_fetch_add(&record->runs[thread], 1);
     atomic_store(&record->last, command);
-    unsigned meetings = (atomic_load(&record->runs[thread]) - 1) * MEETINGS; /* before this command */
+    unsigned meetings = (atomic_load(&record->runs[thread]) - 1) * MEETINGS; /* meetings before this command */
     for (unsigned m = 0; m < MEETINGS; m++) {
         atomic_fetch_add(&record->have_come, 1);
         pool_meet(&record->pool);
@@ -45,14 +40,13 @@ static void wait_done(struct pool *pool) {
     assert_int_equal(count, 1);
 }
 
-static void test_every_thread_runs_every_command(void **state) {
-    (void)state;
+TEST(every_thread_runs_every_command) {
     static const unsigned spins[] = {0, 10, POOL_SPINS};
     for (unsigned s = 0; s < sizeof spins / sizeof spins[0]; s++) {
         struct error error = {0};
         struct record record = {0};
         assert_int_equal(pool_open(&record.pool, THREADS, record_run, &record, &error), 0);
-        record.pool.team.spins = spins[s]; /* the threads look at it from the first command on */
+        record.pool.team.spins = spins[s]; /* effective from the first command on */
         for (int c = 1; c <= COMMANDS; c++) {
             pool_begin(&record.pool, c);
             wait_done(&record.pool);
@@ -69,13 +63,11 @@ static void test_every_thread_runs_every_command(void **state) {
 
 static void count_run(void *context, unsigned thread, int command) {
     struct record *record = context;
-    (void)command;
     atomic_fetch_add(&record->runs[thread], 1);
 }
 
-/* Commands for more and for fewer threads, in any order: those that take part run them once, the others never. */
-static void test_some_threads_run_a_command(void **state) {
-    (void)state;
+/* Commands for more and for fewer threads, in any order: participating threads run them once, others never. */
+TEST(some_threads_run_a_command) {
     struct error error = {0};
     struct record record = {0};
     unsigned expected[THREADS] = {0};
@@ -94,12 +86,12 @@ static void test_some_threads_run_a_command(void **state) {
             assert_int_equal(atomic_load(&record.runs[t]), expected[t]);
         }
     }
-    pool_begin_some(&record.pool, 0, 1); /* closing ends threads that sleep, too */
+    pool_begin_some(&record.pool, 0, 1); /* closing also ends sleeping threads */
     wait_done(&record.pool);
     assert_true(pool_close(&record.pool, 60000));
 }
 
-/* The last thread hands out the next command itself; the descriptor tells of the last one only. */
+/* The last thread starts the next command itself; the descriptor reports only the last command. */
 static bool record_handle_end(void *context) {
     struct record *record = context;
     int next = atomic_load(&record->last) + 1;
@@ -110,8 +102,7 @@ static bool record_handle_end(void *context) {
     return true;
 }
 
-static void test_the_last_thread_goes_on(void **state) {
-    (void)state;
+TEST(the_last_thread_goes_on) {
     for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
         struct error error = {0};
         struct record record = {0};
@@ -126,7 +117,7 @@ static void test_the_last_thread_goes_on(void **state) {
     }
 }
 
-/* A thread that returns after the pool was given up finds nothing to go on with. */
+/* A thread that returns after the pool was abandoned must not use it. */
 struct late {
     struct pool pool;
     atomic_bool running, released, went_on;
@@ -134,8 +125,6 @@ struct late {
 
 static void late_run(void *context, unsigned thread, int command) {
     struct late *late = context;
-    (void)thread;
-    (void)command;
     atomic_store(&late->running, true);
     while (!atomic_load(&late->released)) {
         usleep(100);
@@ -148,8 +137,7 @@ static bool late_handle_end(void *context) {
     return false;
 }
 
-static void test_a_thread_that_is_late_does_not_go_on(void **state) {
-    (void)state;
+TEST(a_thread_that_is_late_does_not_go_on) {
     struct error error = {0};
     struct late late = {0};
     assert_int_equal(pool_open(&late.pool, 1, late_run, &late, &error), 0);
@@ -165,13 +153,12 @@ static void test_a_thread_that_is_late_does_not_go_on(void **state) {
     assert_true(pool_close(&late.pool, 60000));
 }
 
-static void test_closing_without_a_command(void **state) {
-    (void)state;
+TEST(closing_without_a_command) {
     struct error error = {0};
     struct record record = {0};
     assert_int_equal(pool_open(&record.pool, 1, record_run, &record, &error), 0);
     assert_true(pool_close(&record.pool, 60000));
-    assert_true(pool_close(&record.pool, 60000)); /* again: nothing to do */
+    assert_true(pool_close(&record.pool, 60000)); /* a second close has no effect */
 }
 
 /* ---- Leading ---- */
@@ -180,8 +167,8 @@ enum { CALLS = 300, PAUSE_US = 300 /* longer than threads spin */ };
 
 struct team {
     struct pool pool;
-    unsigned parts[THREADS]; /* each its thread's, and the leader's between calls */
-    unsigned wrong;          /* threads that had run too few or too many parts after a call */
+    unsigned parts[THREADS]; /* each written by its thread, and read by the leader between calls */
+    unsigned wrong;          /* threads with too few or too many parts after a call */
     unsigned pause_us;
 };
 
@@ -212,7 +199,7 @@ static void check_team(unsigned threads, unsigned spins, unsigned pause_us) {
     struct error error = {0};
     struct team team = {.pause_us = pause_us};
     assert_int_equal(pool_open(&team.pool, threads, team_run, &team, &error), 0);
-    team.pool.team.spins = spins; /* the threads look at it from the first command on */
+    team.pool.team.spins = spins; /* effective from the first command on */
     for (int c = 1; c <= 20; c++) {
         pool_begin(&team.pool, c);
         wait_done(&team.pool);
@@ -221,22 +208,9 @@ static void check_team(unsigned threads, unsigned spins, unsigned pause_us) {
     assert_true(pool_close(&team.pool, 60000));
 }
 
-static void test_a_team_runs_every_part_once(void **state) {
-    (void)state;
+TEST(a_team_runs_every_part_once) {
     check_team(1, POOL_SPINS, 0);
     check_team(2, POOL_SPINS, PAUSE_US);
     check_team(THREADS, 10, 0);
     check_team(THREADS, 0, PAUSE_US);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_thread_runs_every_command),
-        cmocka_unit_test(test_some_threads_run_a_command),
-        cmocka_unit_test(test_the_last_thread_goes_on),
-        cmocka_unit_test(test_a_thread_that_is_late_does_not_go_on),
-        cmocka_unit_test(test_closing_without_a_command),
-        cmocka_unit_test(test_a_team_runs_every_part_once),
-    };
-    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

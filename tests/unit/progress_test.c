@@ -1,19 +1,12 @@
-/* Tests of proteus/progress.h: numbers for people, and the lines made of a report's lines. */
+/* Tests of proteus/progress.h: numbers as text for people, and the lines shown for a report's lines. */
 #include "proteus/progress.h"
+#include "tests/test.h"
 
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static void test_numbers(void **state) {
-    (void)state;
+TEST(numbers) {
     static const struct {
         double number;
         const char *count, *bytes;
@@ -57,8 +50,7 @@ static void assert_line(const char *json, const char *expected) {
     json_decref(line);
 }
 
-static void test_iteration(void **state) {
-    (void)state;
+TEST(iteration) {
     assert_line(
         "{\"type\":\"iteration\",\"iteration\":11,\"seconds\":1.234,\"objective\":0.87,\"train_rmse\":0.87,"
         "\"test_rmse\":0.91,\"stage\":1,\"reliable\":4,\"transient\":0,\"memory_bytes\":5,\"bytes_sent\":1500000,"
@@ -71,9 +63,8 @@ static void test_iteration(void **state) {
                 "clock 3  0.50 s  loss 2");
 }
 
-/* Metrics of a part of the items are marked, never as 100 %. */
-static void test_partial_metrics_are_marked(void **state) {
-    (void)state;
+/* Metrics of part of the items are marked, and never as 100 %. */
+TEST(partial_metrics_are_marked) {
     assert_line("{\"type\":\"iteration\",\"iteration\":4,\"seconds\":2,\"objective\":3.946,\"loss\":3.946,\"stage\":2,"
                 "\"reliable\":1,\"transient\":2,\"items\":81185,\"clock\":4,\"partial\":0.901254}",
                 "iteration 4  2.00 s  stage 2, 1+2 nodes  (metrics of 90.1 % of the items)  loss 3.946");
@@ -89,9 +80,8 @@ static void test_partial_metrics_are_marked(void **state) {
     json_decref(line);
 }
 
-/* What was not evaluated isn't shown. */
-static void test_metrics(void **state) {
-    (void)state;
+/* Metrics that were not evaluated are not shown. */
+TEST(metrics) {
     assert_line("{\"iteration\":1,\"seconds\":1,\"objective\":0.5,\"a\":0.5,\"b\":null,\"c\":7}",
                 "iteration 1  1.00 s  a 0.5  c 7");
     assert_line("{\"iteration\":1,\"seconds\":1,\"objective\":null,\"a\":null}", "iteration 1  1.00 s");
@@ -101,8 +91,7 @@ static void test_metrics(void **state) {
     assert_line("{\"iteration\":1,\"seconds\":1,\"name\":\"text\"}", "iteration 1  1.00 s");
 }
 
-static void test_summary(void **state) {
-    (void)state;
+TEST(summary) {
     char text[PROGRESS_LINE_TEXT];
     json_t *line = json_of("{\"type\":\"summary\",\"iterations\":45,\"clocks\":45,\"seconds\":2,\"objective\":0.8,"
                            "\"rmse\":0.8,\"items_processed\":4000000,\"bytes_sent\":1000,\"bytes_received\":2000,"
@@ -117,8 +106,7 @@ static void test_summary(void **state) {
     json_decref(line);
 }
 
-static void test_summary_of_losses(void **state) {
-    (void)state;
+TEST(summary_of_losses) {
     char text[PROGRESS_LINE_TEXT];
     json_t *line = json_of("{\"type\":\"summary\",\"iterations\":5,\"seconds\":2,\"items_processed\":40,"
                            "\"items_redone\":1500,\"failures\":2,\"evictions\":60}");
@@ -140,8 +128,7 @@ static void assert_event(const char *json, const char *expected) {
     json_decref(line);
 }
 
-static void test_event(void **state) {
-    (void)state;
+TEST(event) {
     assert_event("{\"event\":\"failure\",\"iteration\":3,\"seconds\":1.5,\"nodes\":[\"node-3\"],\"reason\":\"silent\"}",
                  "iteration 3  1.50 s  failure node-3: silent");
     assert_event("{\"event\":\"stage\",\"iteration\":3,\"seconds\":1.5,\"nodes\":[],\"reason\":\"stage 2\"}",
@@ -152,7 +139,7 @@ static void test_event(void **state) {
     assert_event("{\"event\":\"evict\",\"iteration\":3,\"seconds\":1.5,\"nodes\":[7]}", "iteration 3  1.50 s  evict ?");
 }
 
-/* What goes to a stream that is no terminal. */
+/* The output for a stream that is not a terminal. */
 static char *shown(const char *const *lines, size_t count, enum progress_mode mode) {
     char *text = NULL;
     size_t size;
@@ -177,8 +164,7 @@ static char *shown(const char *const *lines, size_t count, enum progress_mode mo
     return text;
 }
 
-static void test_plain_lines(void **state) {
-    (void)state;
+TEST(plain_lines) {
     static const char *const lines[] = {
         "{\"type\":\"event\",\"event\":\"join\",\"nodes\":[\"node-1\"]}",
         "{\"type\":\"event\",\"event\":\"start\",\"nodes\":[],\"iteration\":0,\"seconds\":0}",
@@ -208,9 +194,8 @@ static void test_plain_lines(void **state) {
     "{\"type\":\"event\",\"event\":\"evict\",\"nodes\":[\"a\"],\"iteration\":2,\"seconds\":" seconds "}"
 #define SUMMARY "{\"type\":\"summary\",\"ok\":false}"
 
-/* The first and the last iteration, at most one a second of those between, and all events. */
-static void test_plain_lines_are_few(void **state) {
-    (void)state;
+/* Shows the first and the last iteration, at most one iteration a second between them, and all events. */
+TEST(plain_lines_are_few) {
     static const char *const lines[] = {ITERATION("1", "0.4"), ITERATION("2", "0.5"),  EVICT("0.6"),
                                         ITERATION("3", "1.3"), ITERATION("4", "1.45"), ITERATION("5", "1.5"),
                                         ITERATION("6", "2.5"), ITERATION("7", "2.75"), SUMMARY};
@@ -219,7 +204,7 @@ static void test_plain_lines_are_few(void **state) {
     char *text = shown(lines, sizeof lines / sizeof *lines, PROGRESS_PLAIN);
     assert_string_equal(text, expected);
     free(text);
-    text = shown(lines, 2, PROGRESS_PLAIN); /* without a summary the last one is shown at the end */
+    text = shown(lines, 2, PROGRESS_PLAIN); /* without a summary the last iteration is shown at the end */
     assert_string_equal(text, "iteration 1  0.40 s\na note\niteration 2  0.50 s\n");
     free(text);
     text = shown(lines, 1, PROGRESS_PLAIN);
@@ -227,9 +212,8 @@ static void test_plain_lines_are_few(void **state) {
     free(text);
 }
 
-/* Exactly the report's lines, but for control characters, which get the other way in which JSON writes them. */
-static void test_json(void **state) {
-    (void)state;
+/* The report's lines unchanged, except that control characters get JSON's other spelling. */
+TEST(json) {
     static const char *const lines[] = {ITERATION("1", "0.4"),
                                         ITERATION("2", "0.5"),
                                         EVICT("0.6"),
@@ -252,9 +236,8 @@ static void test_json(void **state) {
     free(text);
 }
 
-/* BidBrain's decisions are shown where nobody else shows them. Other types are not for people. */
-static void test_decisions(void **state) {
-    (void)state;
+/* BidBrain's decisions are shown if it does not show them itself. Other types of lines are not shown. */
+TEST(decisions) {
     static const char DECISION[] = "{\"type\":\"decision\",\"iteration\":3,\"seconds\":1.5,\"text\":\"2 x\\u001b\"}";
     static const char *const others[] = {DECISION, "{\"type\":\"nodes\",\"nodes\":[{\"name\":\"a\"}]}",
                                          "{\"type\":\"usage\",\"nodes\":[[\"a\",1,2,3,4]]}",
@@ -276,8 +259,7 @@ static void test_decisions(void **state) {
     json_decref(line);
 }
 
-static void test_modes(void **state) {
-    (void)state;
+TEST(modes) {
     enum progress_mode mode = PROGRESS_NONE;
     struct error error = {0};
     assert_int_equal(progress_parse("auto", &mode, &error), 0);
@@ -290,8 +272,7 @@ static void test_modes(void **state) {
 
 /* ---- The live line ---- */
 
-static void test_durations(void **state) {
-    (void)state;
+TEST(durations) {
     static const struct {
         double seconds;
         const char *text;
@@ -304,7 +285,8 @@ static void test_durations(void **state) {
     }
 }
 
-/* The live line after these lines of the report, `seconds` after training began, on a terminal of this locale. */
+/* The live line after these lines of the report, `seconds` after training began, on a terminal of this width and
+ * locale. */
 static const char *live(const char *const *lines, size_t count, double seconds, int columns, const char *locale) {
     static char text[LIVE_LINE_TEXT];
     struct live_line line;
@@ -332,8 +314,7 @@ static const char *const training[] = {
      "\"stage\":2,\"reliable\":4,\"transient\":60,\"items_per_second\":12300000,\"clock\":4}"),
 };
 
-static void test_live_line(void **state) {
-    (void)state;
+TEST(live_line) {
     assert_string_equal(live(training, 0, 0, 80, "C"), "training  after 0:00");
     assert_string_equal(live(training, 1, 1, 80, "C"), "[------------------------------] 0 %  training  after 0:01");
     assert_string_equal(
@@ -347,9 +328,8 @@ static void test_live_line(void **state) {
     assert_string_equal(live(training, 4, 5, 1, "C"), "");
 }
 
-/* However narrow the terminal is, the line is no wider; block characters only where they can be shown. */
-static void test_live_line_fits(void **state) {
-    (void)state;
+/* The line is never wider than the terminal, and has block characters only if the locale can show them. */
+TEST(live_line_fits) {
     for (int columns = 0; columns < 220; columns++) {
         const char *ascii = live(training, 4, 5, columns, "C");
         assert_true(strlen(ascii) <= (size_t)columns);
@@ -367,16 +347,14 @@ static void test_live_line_fits(void **state) {
 }
 
 /* While an iteration takes long, its clocks are shown. */
-static void test_live_line_of_clocks(void **state) {
-    (void)state;
+TEST(live_line_of_clocks) {
     static const char *const lines[] = {ITERATION("3", "30"), "{\"type\":\"clock\",\"clock\":7,\"seconds\":31}"};
     assert_string_equal(live(lines, 2, 30.5, 80, "C"), "iteration 3  after 0:30");
     assert_string_equal(live(lines, 2, 33, 80, "C"), "iteration 3, clock 7  after 0:33");
     assert_string_equal(live(lines + 1, 1, 33, 80, "C"), "clock 7  after 0:33");
 }
 
-static void test_live_line_of_a_part_of_the_items(void **state) {
-    (void)state;
+TEST(live_line_of_a_part_of_the_items) {
     static const char *const lines[] = {
         "{\"type\":\"iteration\",\"iteration\":3,\"seconds\":30,\"objective\":1,\"loss\":1,\"partial\":0.9}",
         "{\"type\":\"iteration\",\"iteration\":4,\"seconds\":40,\"objective\":2,\"loss\":2}"};
@@ -387,15 +365,15 @@ static void test_live_line_of_a_part_of_the_items(void **state) {
 
 /* ---- The terminal ---- */
 
-static void test_text_that_fits(void **state) {
-    (void)state;
+TEST(text_that_fits) {
     struct terminal terminal;
     char text[32];
     assert_int_equal(setenv("LC_ALL", "C.UTF-8", 1), 0);
     terminal_open(&terminal);
     assert_int_equal(terminal_fit(&terminal, "a\xc3\xa4z", 2, text, sizeof text), 2);
     assert_string_equal(text, "a\xc3\xa4");
-    assert_int_equal(terminal_fit(&terminal, "\xe4\xb8\xad\xe6\x96\x87", 3, text, sizeof text), 2); /* wide ones */
+    /* wide characters */
+    assert_int_equal(terminal_fit(&terminal, "\xe4\xb8\xad\xe6\x96\x87", 3, text, sizeof text), 2);
     assert_string_equal(text, "\xe4\xb8\xad");
     assert_int_equal(terminal_fit(&terminal, "abcdef", 6, text, 4), 3);
     assert_string_equal(text, "abc");
@@ -407,8 +385,7 @@ static void test_text_that_fits(void **state) {
     terminal_close(&terminal);
 }
 
-static void test_bars(void **state) {
-    (void)state;
+TEST(bars) {
     struct terminal ascii = {0};
     struct terminal terminal;
     char bar[64];
@@ -425,7 +402,7 @@ static void test_bars(void **state) {
     terminal_close(&terminal);
 }
 
-/* What is written to a terminal for these lines of the report. */
+/* The output on a terminal for these lines of the report. */
 static char *on_terminal(const char *const *lines, size_t count) {
     static char text[1 << 14];
     int master = posix_openpt(O_RDWR | O_NOCTTY);
@@ -458,8 +435,7 @@ static char *on_terminal(const char *const *lines, size_t count) {
     return text;
 }
 
-static void test_nodes_that_join_are_counted(void **state) {
-    (void)state;
+TEST(nodes_that_join_are_counted) {
     static const char *const lines[] = {"{\"type\":\"event\",\"event\":\"join\",\"nodes\":[\"node-1\"]}",
                                         "{\"type\":\"event\",\"event\":\"join\",\"nodes\":[\"node-2\"]}"};
     assert_non_null(strstr(on_terminal(lines, 1), "\rstarting: 1 node has joined\033[K"));
@@ -469,19 +445,17 @@ static void test_nodes_that_join_are_counted(void **state) {
 static const char SILENT[] = "{\"type\":\"event\",\"event\":\"silent\",\"nodes\":[\"node-3\"],\"iteration\":4,"
                              "\"seconds\":2,\"silent_seconds\":0.6,\"left_seconds\":3600}";
 
-/* The live line counts down; it stays one line. */
-static void test_a_silent_node_is_shown_while_it_is_waited_for(void **state) {
-    (void)state;
+/* The live line counts down and stays one line. */
+TEST(a_silent_node_is_shown_while_it_is_waited_for) {
     static const char *const lines[] = {SILENT};
     const char *text = on_terminal(lines, 1);
     assert_non_null(strstr(text, "\rnode-3 silent for "));
     assert_non_null(strstr(text, ", given up in 3"));
-    assert_ptr_equal(strchr(text, '\n'), strrchr(text, '\n')); /* only the note's */
+    assert_ptr_equal(strchr(text, '\n'), strrchr(text, '\n')); /* only the note's line end */
 }
 
-/* A silence ends when the node is heard or given up, or when the job goes on. */
-static void test_a_silence_that_is_over_is_not_shown(void **state) {
-    (void)state;
+/* A silence ends when the node is heard or removed, or when the job goes on. */
+TEST(a_silence_that_is_over_is_not_shown) {
     static const char *const ends[] = {
         "{\"type\":\"event\",\"event\":\"heard\",\"nodes\":[\"node-3\"],\"iteration\":4,\"seconds\":3}",
         "{\"type\":\"event\",\"event\":\"failure\",\"nodes\":[\"node-3\"],\"iteration\":4,\"seconds\":3}",
@@ -503,9 +477,8 @@ static void test_a_silence_that_is_over_is_not_shown(void **state) {
     }
 }
 
-/* Nodes' names, apps' metrics and the controller's texts are shown as text, whatever way they come. */
-static void test_texts_are_no_orders_to_the_terminal(void **state) {
-    (void)state;
+/* Nodes' names, apps' metrics and the controller's texts reach a terminal only as text, by any path. */
+TEST(texts_are_no_orders_to_the_terminal) {
     struct progress progress;
     char *text = NULL;
     size_t size;
@@ -532,8 +505,7 @@ static void test_texts_are_no_orders_to_the_terminal(void **state) {
     json_decref(summary);
 }
 
-static void test_long_line(void **state) {
-    (void)state;
+TEST(long_line) {
     char text[PROGRESS_LINE_TEXT];
     json_t *line = json_object();
     json_object_set_new(line, "iteration", json_integer(1));
@@ -549,9 +521,8 @@ static void test_long_line(void **state) {
     json_decref(line);
 }
 
-/* An event scrolls above the live line, which stands below it again at once. */
-static void test_events_stay_above_the_live_line(void **state) {
-    (void)state;
+/* An event scrolls above the live line, which is drawn again below it at once. */
+TEST(events_stay_above_the_live_line) {
     static const char *const lines[] = {
         "{\"type\":\"event\",\"event\":\"start\",\"nodes\":[],\"iteration\":0,\"seconds\":0}", EVICT("0.6")};
     const char *text = on_terminal(lines, 2);
@@ -561,9 +532,8 @@ static void test_events_stay_above_the_live_line(void **state) {
     assert_non_null(strstr(event, "\n\rtraining"));
 }
 
-/* Mode line is for what only looks like no terminal. */
-static void test_a_live_line_can_be_forced(void **state) {
-    (void)state;
+/* Mode `line` is for terminals that are not recognized as such. */
+TEST(a_live_line_can_be_forced) {
     static const char *const lines[] = {ITERATION("1", "0.4"), ITERATION("2", "0.5"), SUMMARY};
     assert_int_equal(setenv("COLUMNS", "20", 1), 0);
     char *text = shown(lines, 3, PROGRESS_LINE);
@@ -572,10 +542,9 @@ static void test_a_live_line_can_be_forced(void **state) {
     assert_int_equal(unsetenv("COLUMNS"), 0);
 }
 
-/* A controller that is started again knows the job's terms and its pace from the lines of the earlier one, and shows
- * none of them again. */
-static void test_lines_that_were_shown_before(void **state) {
-    (void)state;
+/* A restarted controller repeats the lines of the controller before: the job's terms and pace are taken from these,
+ * but they are not shown again. */
+TEST(lines_that_were_shown_before) {
     struct progress progress;
     char *text = NULL;
     size_t size;
@@ -594,37 +563,4 @@ static void test_lines_that_were_shown_before(void **state) {
     assert_non_null(strstr(text, " left  iteration 2 of 10  loss 0.5"));
     assert_null(strchr(text, '\n'));
     free(text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_iteration),
-        cmocka_unit_test(test_partial_metrics_are_marked),
-        cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_summary),
-        cmocka_unit_test(test_summary_of_losses),
-        cmocka_unit_test(test_event),
-        cmocka_unit_test(test_plain_lines),
-        cmocka_unit_test(test_plain_lines_are_few),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_decisions),
-        cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_durations),
-        cmocka_unit_test(test_live_line),
-        cmocka_unit_test(test_live_line_fits),
-        cmocka_unit_test(test_live_line_of_clocks),
-        cmocka_unit_test(test_live_line_of_a_part_of_the_items),
-        cmocka_unit_test(test_text_that_fits),
-        cmocka_unit_test(test_bars),
-        cmocka_unit_test(test_events_stay_above_the_live_line),
-        cmocka_unit_test(test_a_live_line_can_be_forced),
-        cmocka_unit_test(test_lines_that_were_shown_before),
-        cmocka_unit_test(test_texts_are_no_orders_to_the_terminal),
-        cmocka_unit_test(test_long_line),
-        cmocka_unit_test(test_nodes_that_join_are_counted),
-        cmocka_unit_test(test_a_silent_node_is_shown_while_it_is_waited_for),
-        cmocka_unit_test(test_a_silence_that_is_over_is_not_shown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

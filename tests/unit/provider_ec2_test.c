@@ -1,19 +1,10 @@
-/* bidbrain/cloud/ec2: what is asked of EC2 for each wish of the daemon, and what the daemon is told of each
- * answer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain/cloud/ec2: the requests to EC2 for the daemon's calls, and the reports to the daemon about the answers. */
 
 #include "bidbrain/cloud/provider.h"
+#include "tests/test.h"
 #include "tests/unit/fake_ec2.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define TAG(key, value) "<item><key>" key "</key><value>" value "</value></item>"
@@ -53,13 +44,13 @@
 
 static struct fake_ec2 *fake;
 
-/* ---- What was told, as lines ---- */
+/* ---- Reports as lines ---- */
 
 enum { TOLD_MAX = 1 << 14 };
 
 struct told {
     char lines[TOLD_MAX];
-    int ends; /* of listings and histories, outcomes and failures */
+    int ends; /* number of listings, histories, outcomes and failures that have ended */
 };
 
 static struct told told;
@@ -74,18 +65,15 @@ __attribute__((format(printf, 1, 2))) static void tell(const char *format, ...) 
 
 static void tell_price(void *context, const char *type, const char *zone, const char *product,
                        struct market_point point) {
-    (void)context;
     tell("price %s %s %s %lld %lld\n", type, zone, product, (long long)point.time, (long long)point.price);
 }
 
 static void tell_prices_end(void *context, bool whole) {
-    (void)context;
     tell("prices end %s\n", whole ? "whole" : "broken");
     told.ends++;
 }
 
 static void tell_outcome(void *context, const struct provider_outcome *outcome) {
-    (void)context;
     static const char *const names[] = {"waiting", "filled", "refused"};
     tell("outcome %s %s %u %s%s\n", outcome->token, names[outcome->state],
          outcome->state == LAUNCH_FILLED ? outcome->machines : 0, outcome->code, outcome->ours ? " ours" : "");
@@ -93,7 +81,6 @@ static void tell_outcome(void *context, const struct provider_outcome *outcome) 
 }
 
 static void tell_machine(void *context, const struct provider_machine *machine) {
-    (void)context;
     static const char *const states[] = {"pending", "running", "stopping", "gone"};
     tell("machine %s %s %s %s %s %s%s%s\n", machine->id, machine->token,
          machine->kind == PROVIDER_SPOT ? "spot" : "on-demand", machine->type, machine->zone, states[machine->state],
@@ -104,26 +91,21 @@ static void tell_machine(void *context, const struct provider_machine *machine) 
 }
 
 static void tell_list_end(void *context, bool whole) {
-    (void)context;
     tell("list end %s\n", whole ? "whole" : "broken");
     told.ends++;
 }
 
 static void tell_failed(void *context, const char *text, bool lasting) {
-    (void)context;
-    (void)lasting;
     tell("failed %s\n", text);
     told.ends++;
 }
 
 static void tell_found(void *context, enum provider_finding finding, const char *key, const char *text) {
-    (void)context;
     static const char *const names[] = {"well", "warning", "error"};
     tell("%s %s: %s\n", names[finding], key, finding == PROVIDER_WELL ? "" : text);
 }
 
 static void tell_check_end(void *context) {
-    (void)context;
     tell("check end\n");
     told.ends++;
 }
@@ -131,7 +113,6 @@ static void tell_check_end(void *context) {
 /* ---- A provider ---- */
 
 static const char *subnet_of(const void *context, const char *zone) {
-    (void)context;
     return strcmp(zone, "us-east-1a") == 0 ? "subnet-a" : NULL;
 }
 
@@ -176,7 +157,7 @@ static struct provider *opened(enum provider_call call) {
     return provider;
 }
 
-/* Until so much was told, and all of the script is used. */
+/* Runs until `ends` calls have ended and the whole script is used. */
 static void run_until(struct provider *provider, int ends) {
     for (int turns = 0; told.ends < ends || fake_ec2_left(fake) > 0; turns++) {
         if (turns == 20000) {
@@ -203,7 +184,7 @@ static void assert_told(const char *lines) {
     assert_string_equal(told.lines, lines);
 }
 
-/* The nth form of an action has the parameter, up to the next one. */
+/* The nth form of an action contains the parameter; the value ends at the next parameter. */
 static void assert_parameter(const char *action, size_t n, const char *parameter) {
     char wanted[300];
     const char *form = fake_ec2_form(fake, action, n);
@@ -225,7 +206,6 @@ static void assert_no_parameter(const char *action, size_t n, const char *beginn
 }
 
 static int set_up(void **state) {
-    (void)state;
     static const char *const unset[] = {"AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2"};
     for (size_t i = 0; i < sizeof unset / sizeof *unset; i++) {
         unsetenv(unset[i]);
@@ -240,7 +220,6 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    (void)state;
     fake_ec2_close(fake);
     return 0;
 }
@@ -254,8 +233,7 @@ static int tear_down(void **state) {
     "<DescribeSpotPriceHistoryResponse><spotPriceHistorySet>" in "</spotPriceHistorySet>" token                        \
     "</DescribeSpotPriceHistoryResponse>"
 
-static void prices_are_read_page_by_page(void **state) {
-    (void)state;
+TEST(prices_are_read_page_by_page) {
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     SCRIPT({.action = "DescribeSpotPriceHistory",
             .status = 200,
@@ -269,7 +247,7 @@ static void prices_are_read_page_by_page(void **state) {
             .body = PRICES(PRICE("2016-02-28T00:00:00Z", "0.03"), "<nextToken></nextToken>"),
             .asked = "&NextToken=p3"});
     provider_prices(provider, 1456790400);
-    provider_prices(provider, 1456790400); /* is part of the first */
+    provider_prices(provider, 1456790400); /* joins the first call */
     run_until(provider, 1);
     assert_told("price c4.large us-east-1a Linux/UNIX 1456794000 20000\n"
                 "price c4.large us-east-1a Linux/UNIX 1456617600 30000\n"
@@ -299,14 +277,13 @@ static void prices_are_read_page_by_page(void **state) {
 
 #define RUN(in) "<RunInstancesResponse><instancesSet>" in "</instancesSet></RunInstancesResponse>"
 
-static void machines_are_run(void **state) {
-    (void)state;
+TEST(machines_are_run) {
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     struct provider_launch launch = launch_of(PROVIDER_SPOT, 3, 105000);
     SCRIPT(
         {.action = "RunInstances", .status = 200, .body = RUN(INSTANCE("i-1", STATE("pending")) INSTANCE("i-2", ""))});
     provider_launch(provider, &launch);
-    provider_launch(provider, &launch); /* the same attempt */
+    provider_launch(provider, &launch); /* a repeat of the same attempt */
     run_until(provider, 1);
     assert_told("machine i-1 token-1 spot c4.large us-east-1a pending\n"
                 "machine i-2 token-1 spot c4.large us-east-1a pending\n"
@@ -354,8 +331,7 @@ static void machines_are_run(void **state) {
     provider_close(provider);
 }
 
-static void refused_launches_are_told(void **state) {
-    (void)state;
+TEST(refused_launches_are_told) {
     static const struct {
         struct fake_reply reply;
         const char *told;
@@ -372,7 +348,7 @@ static void refused_launches_are_told(void **state) {
          "outcome token-1 refused 0 InvalidAMIID.NotFound ours\n"},
         {{.action = "RunInstances", .status = 403, .body = ERROR_BODY("UnauthorizedOperation")},
          "outcome token-1 refused 0 UnauthorizedOperation ours\n"},
-        /* Nobody knows whether anything came of these: no outcome. */
+        /* After these answers it is unknown whether machines were launched: no outcome. */
         {{.action = "RunInstances", .status = 403, .body = "<html>a proxy</html>"},
          "failed RunInstances: HTTP status 403 with a body of 20 bytes that is not an error of EC2\n"},
         {{.action = "RunInstances", .status = 200, .body = RUN("")},
@@ -393,7 +369,7 @@ static void refused_launches_are_told(void **state) {
     SCRIPT({.action = "DescribeInstances", .status = 200, .body = INSTANCES("")},
            {.action = "DescribeSpotInstanceRequests", .status = 200, .body = REQUESTS("")});
     provider_launch(provider, &launch);
-    assert_told(""); /* told by a step */
+    assert_told(""); /* reported by the next step only */
     assert_int_equal(provider_wait_ms(provider), 0);
     provider_list(provider);
     run_until(provider, 2);
@@ -401,10 +377,9 @@ static void refused_launches_are_told(void **state) {
     provider_close(provider);
 }
 
-/* The configuration was changed between a launch and its repetition, or its machine has ended: what it brought is
- * ours. */
-static void repetitions_of_what_was_carried_out_find_it(void **state) {
-    (void)state;
+/* A repeated launch finds the first attempt's machines as its own, even if the configuration has changed or a
+ * machine has ended. */
+TEST(repetitions_of_what_was_carried_out_find_it) {
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     struct provider_launch launch = launch_of(PROVIDER_ON_DEMAND, 2, 0);
     for (int found = 1; found >= 0; found--) {
@@ -437,8 +412,7 @@ static void repetitions_of_what_was_carried_out_find_it(void **state) {
     "<RequestSpotInstancesResponse><spotInstanceRequestSet>" in                                                        \
     "</spotInstanceRequestSet></RequestSpotInstancesResponse>"
 
-static void spot_requests_wait_and_fill(void **state) {
-    (void)state;
+TEST(spot_requests_wait_and_fill) {
     struct provider *provider = opened(PROVIDER_REQUEST_SPOT);
     struct provider_launch launch = launch_of(PROVIDER_SPOT, 2, 30000);
     SCRIPT({.action = "RequestSpotInstances",
@@ -463,7 +437,7 @@ static void spot_requests_wait_and_fill(void **state) {
     }
     assert_no_parameter("RequestSpotInstances", 0, "InstanceInitiatedShutdownBehavior");
 
-    /* One is filled: its instance carries no tags yet, and is found by the request. */
+    /* One request is filled: its instance has no tags yet, and is found by the request. */
     told = (struct told){{0}, 0};
     SCRIPT({.action = "DescribeSpotInstanceRequests",
             .status = 200,
@@ -487,7 +461,7 @@ static void spot_requests_wait_and_fill(void **state) {
     run_until(provider, 2);
     assert_told("machine i-1 token-1 spot c4.large us-east-1a running\noutcome token-1 waiting 0 \nlist end whole\n");
 
-    /* All is filled, but one instance can't be seen yet: pending. */
+    /* All requests are filled, but an instance can't be seen yet: pending. */
     told = (struct told){{0}, 0};
     SCRIPT({.action = "DescribeSpotInstanceRequests",
             .status = 200,
@@ -510,8 +484,7 @@ static void spot_requests_wait_and_fill(void **state) {
 #define FLEET_ERROR(code)                                                                                              \
     "<item><errorCode>" code "</errorCode><errorMessage>m</errorMessage><lifecycle>spot</lifecycle></item>"
 
-static void fleets_tell_errors_inside(void **state) {
-    (void)state;
+TEST(fleets_tell_errors_inside) {
     static const struct {
         struct fake_reply reply;
         const char *told;
@@ -557,8 +530,7 @@ static void fleets_tell_errors_inside(void **state) {
 
 /* ---- Listings ---- */
 
-static void evictions_are_seen(void **state) {
-    (void)state;
+TEST(evictions_are_seen) {
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     SCRIPT(
         {.action = "DescribeSpotInstanceRequests",
@@ -578,14 +550,14 @@ static void evictions_are_seen(void **state) {
                                                        "code><message>m</message></stateReason>")
                              INSTANCE("i-5", STATE("running") TAGS("u")) INSTANCE("i-6", STATE("dreaming") TAGS("u"))
                                  INSTANCE("i-7", STATE("running") SPOT("sir-7") TAGS("v")))},
-        /* A fleet's request carries no tags: asked for by its id. */
+        /* A fleet's request has no tags, so it is requested by its id. */
         {.action = "DescribeSpotInstanceRequests",
          .status = 200,
          .body = REQUESTS(REQUEST("sir-7", "active", "marked-for-termination", NAMES("i-7"))),
          .asked =
              "&Filter.1.Name=spot-instance-request-id&Filter.1.Value.1=sir-4&MaxResults=1000&Filter.1.Value.2=sir-7"});
     provider_list(provider);
-    provider_list(provider); /* is part of the first */
+    provider_list(provider); /* joins the first call */
     run_until(provider, 2);
     assert_told("machine i-1 t spot c4.large us-east-1a running noticed\n"
                 "machine i-2 t spot c4.large us-east-1a running noticed evicted\n"
@@ -601,14 +573,12 @@ static void evictions_are_seen(void **state) {
 }
 
 static int64_t now_of_test(const void *context) {
-    (void)context;
     return INT64_C(1456797600); /* 2016-03-01T02:00:00Z */
 }
 
-/* When a machine ended is the moment in its reason, or that of its request's status. The instance of a request that was
- * closed within the hour is asked for, as it tells from when it is paid. */
-static void ends_are_told(void **state) {
-    (void)state;
+/* A machine's end is the time in its reason, or that in its request's status. For a request closed within the hour
+ * the instance is requested too, as it has the time from which it is paid. */
+TEST(ends_are_told) {
     struct provider_options options = options_of(PROVIDER_REQUEST_SPOT);
     struct provider *provider;
     struct error error = {0};
@@ -639,10 +609,9 @@ static void ends_are_told(void **state) {
     provider_close(provider);
 }
 
-/* RequestSpotInstances tags its request alone. A provider that was opened a moment ago finds the instances by their
- * request, whichever of the two names the other, and tags them. */
-static void machines_of_requests_are_tagged(void **state) {
-    (void)state;
+/* RequestSpotInstances tags only its request. A newly opened provider finds the instances by their request,
+ * whichever of the two names the other, and tags them. */
+TEST(machines_of_requests_are_tagged) {
     struct provider *provider = opened(PROVIDER_REQUEST_SPOT);
     SCRIPT({.action = "DescribeSpotInstanceRequests",
             .status = 200,
@@ -669,8 +638,7 @@ static void machines_of_requests_are_tagged(void **state) {
     provider_close(provider);
 }
 
-static void listings_go_by_pages_and_may_break(void **state) {
-    (void)state;
+TEST(listings_go_by_pages_and_may_break) {
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     SCRIPT({.action = "DescribeSpotInstanceRequests", .status = 400, .body = ERROR_BODY("InvalidParameterValue")},
            {.action = "DescribeInstances",
@@ -688,7 +656,7 @@ static void listings_go_by_pages_and_may_break(void **state) {
                 "machine i-1 t on-demand c4.large us-east-1a running\n"
                 "machine i-2 t on-demand c4.large us-east-1a running\n"
                 "list end broken\n");
-    /* One request of a launch is known, another, still open perhaps, is not: no outcome. */
+    /* One request of a launch is known; another, which may still be open, is not: no outcome. */
     told = (struct told){{0}, 0};
     SCRIPT({.action = "DescribeSpotInstanceRequests",
             .status = 200,
@@ -703,8 +671,7 @@ static void listings_go_by_pages_and_may_break(void **state) {
     provider_close(provider);
 }
 
-static void a_new_machine_that_is_not_shown_is_not_dead(void **state) {
-    (void)state;
+TEST(a_new_machine_that_is_not_shown_is_not_dead) {
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     struct provider_launch launch = launch_of(PROVIDER_ON_DEMAND, 1, 0);
     SCRIPT({.action = "RunInstances", .status = 200, .body = RUN(INSTANCE("i-1", ""))});
@@ -729,8 +696,7 @@ static void a_new_machine_that_is_not_shown_is_not_dead(void **state) {
     provider_close(provider);
 }
 
-static void stopped_machines_are_given_back(void **state) {
-    (void)state;
+TEST(stopped_machines_are_given_back) {
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     SCRIPT(
         {.action = "DescribeSpotInstanceRequests", .status = 200, .body = REQUESTS("")},
@@ -746,8 +712,7 @@ static void stopped_machines_are_given_back(void **state) {
     provider_close(provider);
 }
 
-static void looking_changes_nothing(void **state) {
-    (void)state;
+TEST(looking_changes_nothing) {
     struct provider *provider = NULL;
     struct provider_options options = options_of(PROVIDER_RUN_INSTANCES);
     options.look_only = true;
@@ -773,8 +738,7 @@ static void looking_changes_nothing(void **state) {
     provider_close(provider);
 }
 
-static void requests_alone_tell_of_machines(void **state) {
-    (void)state;
+TEST(requests_alone_tell_of_machines) {
     struct provider *provider = opened(PROVIDER_REQUEST_SPOT);
     SCRIPT(
         {.action = "DescribeSpotInstanceRequests",
@@ -794,13 +758,12 @@ static void requests_alone_tell_of_machines(void **state) {
     provider_close(provider);
 }
 
-/* ---- Giving back ---- */
+/* ---- Terminating machines ---- */
 
 #define TERMINATE(id)                                                                                                  \
     "<TerminateInstancesResponse><instancesSet><item>" NAMES(id) "</item></instancesSet></TerminateInstancesResponse>"
 
-static void requests_are_cancelled_before_machines_end(void **state) {
-    (void)state;
+TEST(requests_are_cancelled_before_machines_end) {
     static const char *const ids[] = {"i-1", "i-2"};
     struct provider *provider = opened(PROVIDER_REQUEST_SPOT);
     SCRIPT({.action = "DescribeSpotInstanceRequests",
@@ -825,7 +788,7 @@ static void requests_are_cancelled_before_machines_end(void **state) {
     run_until(provider, 1);
     assert_no_parameter("CancelSpotInstanceRequests", 0, "SpotInstanceRequestId.2");
     assert_told("failed TerminateInstances: InvalidInstanceID.NotFound: because (request r)\n");
-    /* What can't be looked up is terminated all the same. */
+    /* A machine whose request can't be looked up is terminated nevertheless. */
     told = (struct told){{0}, 0};
     SCRIPT({.action = "DescribeSpotInstanceRequests", .status = 403, .body = ERROR_BODY("UnauthorizedOperation")},
            {.action = "TerminateInstances", .status = 200, .body = TERMINATE("i-1")});
@@ -835,8 +798,7 @@ static void requests_are_cancelled_before_machines_end(void **state) {
     provider_close(provider);
 }
 
-static void a_launch_is_withdrawn_and_its_catch_told(void **state) {
-    (void)state;
+TEST(a_launch_is_withdrawn_and_its_catch_told) {
     struct provider *provider = opened(PROVIDER_REQUEST_SPOT);
     SCRIPT(
         {.action = "DescribeSpotInstanceRequests",
@@ -848,7 +810,7 @@ static void a_launch_is_withdrawn_and_its_catch_told(void **state) {
          .status = 200,
          .body = "<CancelSpotInstanceRequestsResponse/>",
          .asked = "&SpotInstanceRequestId.1=sir-1"},
-        /* The race: it was filled before it was cancelled. */
+        /* A race: the request was filled before it was cancelled. */
         {.action = "DescribeSpotInstanceRequests",
          .status = 200,
          .body = REQUESTS(REQUEST("sir-1", "cancelled", "request-canceled-and-instance-running", NAMES("i-1") TAGS("t"))
@@ -894,8 +856,7 @@ static void assert_open_fails(struct provider_options options, const char *messa
     }
 }
 
-static void wrong_options_are_explained(void **state) {
-    (void)state;
+TEST(wrong_options_are_explained) {
     struct provider_options options = options_of(PROVIDER_RUN_INSTANCES);
     options.job = "";
     assert_open_fails(options, "the job's name");
@@ -915,8 +876,7 @@ static void wrong_options_are_explained(void **state) {
     assert_open_fails(options, "plain http");
 }
 
-static void what_is_under_way_is_dropped(void **state) {
-    (void)state;
+TEST(what_is_under_way_is_dropped) {
     static const char *const ids[] = {"i-1"};
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     struct provider_launch launch = launch_of(PROVIDER_SPOT, 1, 0);
@@ -955,15 +915,14 @@ static void check_told(enum provider_call call, size_t launches, const char *exp
     struct provider *provider = opened(call);
     struct provider_launch both[2] = {launch_of(PROVIDER_SPOT, 1, 0), launch_of(PROVIDER_ON_DEMAND, 1, 0)};
     provider_ec2_check(provider, both, launches, 1456790400);
-    run_until(provider, 2); /* of the prices, of it all */
+    run_until(provider, 2); /* one end for the prices, one for the check */
     assert_told(expected);
     provider_close(provider);
 }
 
-/* All calls that matter are asked for with DryRun, the end of a machine that is there; what BidBrain needs not see may
- * be denied. */
-static void a_check_changes_nothing(void **state) {
-    (void)state;
+/* All important calls are checked with DryRun, the termination on an existing machine. Calls that BidBrain can do
+ * without may be denied. */
+TEST(a_check_changes_nothing) {
     SCRIPT(SEEN, {.action = "DescribeInstances", .status = 200, .body = INSTANCES(INSTANCE("i-7", STATE("running")))},
            {.action = "DescribeImages", .status = 403, .body = ERROR_BODY("UnauthorizedOperation")},
            {.action = "DescribeSubnets", .status = 200, .body = SUBNET("us-east-1a", "9")},
@@ -980,8 +939,7 @@ static void a_check_changes_nothing(void **state) {
     assert_parameter("DescribeSpotPriceHistory", 0, "StartTime=2016-03-01T00:00:00Z");
 }
 
-static void a_check_tells_what_is_wrong(void **state) {
-    (void)state;
+TEST(a_check_tells_what_is_wrong) {
     SCRIPT(SEEN, {.action = "DescribeInstances", .status = 200, .body = INSTANCES(INSTANCE("i-7", STATE("running")))},
            {.action = "DescribeImages", .status = 200, .body = IMAGE("<platform>windows</platform>")},
            {.action = "DescribeSubnets", .status = 200, .body = SUBNET("us-east-1b", "0")},
@@ -1019,9 +977,8 @@ static void a_check_tells_what_is_wrong(void **state) {
         "check end\n");
 }
 
-/* Nothing else is asked once EC2 has said that it does not know us. */
-static void a_check_ends_where_nobody_is_let_in(void **state) {
-    (void)state;
+/* After EC2 has rejected the credentials, no other request is sent. */
+TEST(a_check_ends_where_nobody_is_let_in) {
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     const struct provider_launch launch = launch_of(PROVIDER_SPOT, 1, 0);
     SCRIPT({.action = "DescribeSpotPriceHistory", .status = 401, .body = ERROR_BODY("AuthFailure"), .clock = 500});
@@ -1038,28 +995,5 @@ static void a_check_ends_where_nobody_is_let_in(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_check_changes_nothing),
-        cmocka_unit_test(a_check_tells_what_is_wrong),
-        cmocka_unit_test(a_check_ends_where_nobody_is_let_in),
-        cmocka_unit_test(prices_are_read_page_by_page),
-        cmocka_unit_test(machines_are_run),
-        cmocka_unit_test(refused_launches_are_told),
-        cmocka_unit_test(repetitions_of_what_was_carried_out_find_it),
-        cmocka_unit_test(spot_requests_wait_and_fill),
-        cmocka_unit_test(fleets_tell_errors_inside),
-        cmocka_unit_test(evictions_are_seen),
-        cmocka_unit_test(ends_are_told),
-        cmocka_unit_test(machines_of_requests_are_tagged),
-        cmocka_unit_test(listings_go_by_pages_and_may_break),
-        cmocka_unit_test(a_new_machine_that_is_not_shown_is_not_dead),
-        cmocka_unit_test(stopped_machines_are_given_back),
-        cmocka_unit_test(looking_changes_nothing),
-        cmocka_unit_test(requests_alone_tell_of_machines),
-        cmocka_unit_test(requests_are_cancelled_before_machines_end),
-        cmocka_unit_test(a_launch_is_withdrawn_and_its_catch_told),
-        cmocka_unit_test(wrong_options_are_explained),
-        cmocka_unit_test(what_is_under_way_is_dropped),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(set_up, tear_down);
 }

@@ -1,16 +1,8 @@
-/* Tests of pulses (workers/pulse.h), and of when a suspected node is lost (agileml/control/suspect.h). */
-#include "agileml/control/suspect.h"
-#include "workers/pulse.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+/* Tests of pulses (workers/process/pulse.h), and of when a suspected node counts as lost
+ * (agileml/control/decide/suspect.h). */
+#include "agileml/control/decide/suspect.h"
+#include "tests/test.h"
+#include "workers/process/pulse.h"
 
 enum { NODES = 6, PERIOD_US = 25 * 1000, RECONNECT_US = 1500 * 1000, SENT_MAX = 4096 };
 
@@ -20,7 +12,7 @@ static actor_id node(unsigned number) {
 
 /* ---- Suspects ---- */
 
-/* A tick after an interval in which another pulse has answered question `answered`; 0: none has. */
+/* A tick after an interval in which another pulse has answered request `answered`; 0: none has. */
 static enum suspect_step tick_after(struct suspect *suspect, uint64_t now_us, uint64_t late_us, uint64_t answered) {
     const struct suspect_interval interval = {.began_us = now_us - PERIOD_US - late_us,
                                               .period_us = PERIOD_US,
@@ -30,22 +22,21 @@ static enum suspect_step tick_after(struct suspect *suspect, uint64_t now_us, ui
     return suspect_tick(suspect, now_us, &interval, 100);
 }
 
-/* The same where the controller would have received an answer. */
+/* A tick after an interval in which the controller would have received an answer. */
 static enum suspect_step tick(struct suspect *suspect, uint64_t now_us, uint64_t late_us) {
     return tick_after(suspect, now_us, late_us, 1000);
 }
 
-/* A node whose pulse was heard before, suspected at the time 0. */
+/* A node whose pulse was heard before, suspected at time 0. */
 static struct suspect suspected(void) {
     struct suspect suspect = {0};
     assert_int_equal(suspect_heard(&suspect, 0, 0, 1), SUSPECT_WAIT);
     assert_int_equal(suspect_suspected(&suspect, 0, 7), SUSPECT_ASK);
-    assert_int_equal(suspect_suspected(&suspect, 0, 8), SUSPECT_WAIT); /* the question is open */
+    assert_int_equal(suspect_suspected(&suspect, 0, 8), SUSPECT_WAIT); /* the earlier request is still open */
     return suspect;
 }
 
-static void test_an_unanswered_question_loses_the_node(void **state) {
-    (void)state;
+TEST(an_unanswered_question_loses_the_node) {
     struct suspect suspect = suspected();
     for (unsigned t = 1; t < SUSPECT_TICKS; t++) {
         assert_int_equal(tick(&suspect, t * PERIOD_US, 0), SUSPECT_WAIT);
@@ -53,9 +44,8 @@ static void test_an_unanswered_question_loses_the_node(void **state) {
     assert_int_equal(tick(&suspect, SUSPECT_TICKS * PERIOD_US, 0), SUSPECT_LOST);
 }
 
-/* A question that is asked within an interval has SUSPECT_TICKS intervals after this one. */
-static void test_only_whole_intervals_count(void **state) {
-    (void)state;
+/* A request sent within an interval gets SUSPECT_TICKS further intervals. */
+TEST(only_whole_intervals_count) {
     struct suspect suspect = {0};
     suspect_heard(&suspect, 0, 0, 1);
     assert_int_equal(suspect_suspected(&suspect, PERIOD_US / 2, 7), SUSPECT_ASK);
@@ -65,10 +55,9 @@ static void test_only_whole_intervals_count(void **state) {
     assert_int_equal(tick(&suspect, (SUSPECT_TICKS + 1) * PERIOD_US, 0), SUSPECT_LOST);
 }
 
-/* What has come from the node may lie unread in this controller's socket, or the question may not have left: as long as
- * no other pulse's answer to a question that is no older arrives, nobody can tell. */
-static void test_only_intervals_in_which_another_pulse_answers_count(void **state) {
-    (void)state;
+/* The node's messages may wait unread in the controller's socket, or the request may not have left. The node is
+ * judged only while another pulse's answers to requests of the same age arrive. */
+TEST(only_intervals_in_which_another_pulse_answers_count) {
     struct suspect suspect = suspected();
     for (unsigned t = 1; t < 100; t++) {
         assert_int_equal(suspect_suspected(&suspect, 0, 8), SUSPECT_WAIT);
@@ -80,9 +69,8 @@ static void test_only_intervals_in_which_another_pulse_answers_count(void **stat
     assert_int_equal(tick_after(&suspect, (99 + SUSPECT_TICKS) * PERIOD_US, 0, 8), SUSPECT_LOST);
 }
 
-/* Where others answer late, on machines that have too much to do, the node has more time. */
-static void test_a_node_has_time_where_others_answer_late(void **state) {
-    (void)state;
+/* A node gets more time if others, on overloaded machines, answer late too. */
+TEST(a_node_has_time_where_others_answer_late) {
     struct suspect suspect = suspected();
     struct suspect_interval interval = {.period_us = PERIOD_US, .patience_us = 8 * PERIOD_US, .answered = 8};
     for (unsigned t = 1; t < 8; t++) {
@@ -92,9 +80,9 @@ static void test_a_node_has_time_where_others_answer_late(void **state) {
     assert_int_equal(suspect_tick(&suspect, 8 * PERIOD_US, &interval, 100), SUSPECT_LOST);
 }
 
-/* One lost packet may cost a node that nobody suspects as many questions as a suspected one has. */
-static void test_a_node_that_nobody_suspects_has_more_time(void **state) {
-    (void)state;
+/* A node that no other node suspects gets more time, as a lost packet alone may cost a suspected node's number of
+ * intervals. */
+TEST(a_node_that_nobody_suspects_has_more_time) {
     for (unsigned accused_at = 1; accused_at <= SUSPECT_UNACCUSED_TICKS; accused_at++) {
         struct suspect suspect = {0};
         suspect_heard(&suspect, 0, 0, 1);
@@ -116,8 +104,7 @@ static void test_a_node_that_nobody_suspects_has_more_time(void **state) {
     }
 }
 
-static void test_an_answer_ends_the_suspicion(void **state) {
-    (void)state;
+TEST(an_answer_ends_the_suspicion) {
     struct suspect suspect = suspected();
     for (unsigned t = 1; t < SUSPECT_TICKS; t++) {
         assert_int_equal(tick(&suspect, t * PERIOD_US, 0), SUSPECT_WAIT);
@@ -128,18 +115,16 @@ static void test_an_answer_ends_the_suspicion(void **state) {
     }
 }
 
-/* What waited to be read is no answer. */
-static void test_only_the_answer_counts(void **state) {
-    (void)state;
+/* Messages sent before the request do not answer it. */
+TEST(only_the_answer_counts) {
     struct suspect suspect = suspected();
-    assert_int_equal(suspect_heard(&suspect, 0, 6, 9), SUSPECT_WAIT); /* to an earlier question */
+    assert_int_equal(suspect_heard(&suspect, 0, 6, 9), SUSPECT_WAIT); /* to an earlier request */
     assert_int_equal(suspect.number, 7);
-    assert_int_equal(suspect_heard(&suspect, 0, 0, 9), SUSPECT_ASK); /* unasked: perhaps the connection is new */
+    assert_int_equal(suspect_heard(&suspect, 0, 0, 9), SUSPECT_ASK); /* not an answer; the connection may be new */
     assert_int_equal(suspect.number, 9);
 }
 
-static void test_a_pulse_that_was_never_heard_is_not_judged(void **state) {
-    (void)state;
+TEST(a_pulse_that_was_never_heard_is_not_judged) {
     struct suspect suspect = {0};
     assert_int_equal(suspect_suspected(&suspect, 0, 7), SUSPECT_WAIT);
     for (unsigned t = 0; t < 100; t++) {
@@ -147,8 +132,7 @@ static void test_a_pulse_that_was_never_heard_is_not_judged(void **state) {
     }
 }
 
-static void test_a_suspicion_that_nobody_repeats_is_over(void **state) {
-    (void)state;
+TEST(a_suspicion_that_nobody_repeats_is_over) {
     struct suspect suspect = suspected();
     for (unsigned t = 1; t <= SUSPECT_STALE_TICKS + 1; t++) {
         assert_int_equal(tick_after(&suspect, t * PERIOD_US, 0, 0), SUSPECT_WAIT);
@@ -156,9 +140,8 @@ static void test_a_suspicion_that_nobody_repeats_is_over(void **state) {
     assert_int_equal(suspect.number, 0);
 }
 
-/* A controller that was stopped asks anew. */
-static void test_a_very_late_tick_begins_the_question_anew(void **state) {
-    (void)state;
+/* A controller that was stopped sends a new request. */
+TEST(a_very_late_tick_begins_the_question_anew) {
     struct suspect suspect = suspected();
     const uint64_t late_us = SUSPECT_LATE_TICKS * PERIOD_US + 1;
     for (unsigned t = 1; t < SUSPECT_TICKS; t++) {
@@ -174,35 +157,33 @@ static void test_a_very_late_tick_begins_the_question_anew(void **state) {
 
 /* ---- Refused connections ---- */
 
-/* An attempt that is answered at once. */
+/* A connection attempt that is answered at once. */
 static enum suspect_step dial(struct suspect *suspect, uint64_t now_us, bool listens) {
     const struct suspect_dial dial = {.began_us = now_us, .apart_us = SUSPECT_REFUSED_US, .listens = listens};
     return suspect_dialed(suspect, now_us, &dial);
 }
 
-/* A node whose pulse listened before, suspected. */
+/* A suspected node whose pulse listened before. */
 static struct suspect dialed(void) {
     struct suspect suspect = {0};
     suspect_heard(&suspect, 0, 0, 1);
     assert_int_equal(dial(&suspect, 0, true), SUSPECT_WAIT);
-    assert_int_equal(dial(&suspect, 1, false), SUSPECT_WAIT); /* nobody suspects it */
+    assert_int_equal(dial(&suspect, 1, false), SUSPECT_WAIT); /* no node suspects it */
     assert_int_equal(suspect_broke(&suspect, 1000, 7), SUSPECT_ASK);
-    assert_int_equal(dial(&suspect, 1000, true), SUSPECT_WAIT); /* it has not closed everything yet */
+    assert_int_equal(dial(&suspect, 1000, true), SUSPECT_WAIT); /* the process has not closed everything yet */
     return suspect;
 }
 
-static void test_a_process_that_has_ended_is_lost_soon(void **state) {
-    (void)state;
+TEST(a_process_that_has_ended_is_lost_soon) {
     struct suspect suspect = dialed();
     assert_int_equal(dial(&suspect, 5000, false), SUSPECT_WAIT);
     assert_int_equal(dial(&suspect, 5000 + SUSPECT_REFUSED_US - 1, false), SUSPECT_WAIT);
     assert_int_equal(dial(&suspect, 5000 + SUSPECT_REFUSED_US, false), SUSPECT_LOST);
 }
 
-/* An attempt that began before the first refusal was old enough says no more than that one, however late its answer is
- * looked at. */
-static void test_a_refusal_counts_from_when_it_was_asked_for(void **state) {
-    (void)state;
+/* An attempt counts from its begin: if that is too soon after the first refusal, it proves no more, however late its
+ * answer is seen. */
+TEST(a_refusal_counts_from_when_it_was_asked_for) {
     struct suspect suspect = dialed();
     assert_int_equal(dial(&suspect, 5000, false), SUSPECT_WAIT);
     struct suspect_dial second = {.began_us = 8000, .apart_us = SUSPECT_REFUSED_US};
@@ -211,9 +192,8 @@ static void test_a_refusal_counts_from_when_it_was_asked_for(void **state) {
     assert_int_equal(suspect_dialed(&suspect, 10 * SUSPECT_REFUSED_US, &second), SUSPECT_LOST);
 }
 
-/* A connection that still stands here, as the end of it was missed, does not help a process that has ended. */
-static void test_a_suspected_process_that_has_ended_is_lost_without_a_break(void **state) {
-    (void)state;
+/* A connection whose end was missed does not protect a process that has ended. */
+TEST(a_suspected_process_that_has_ended_is_lost_without_a_break) {
     struct suspect suspect = {0};
     suspect_heard(&suspect, 0, 0, 1);
     dial(&suspect, 0, true);
@@ -222,9 +202,8 @@ static void test_a_suspected_process_that_has_ended_is_lost_without_a_break(void
     assert_int_equal(dial(&suspect, 5000 + SUSPECT_REFUSED_US, false), SUSPECT_LOST);
 }
 
-/* A firewall that is being reloaded refuses for a while. */
-static void test_refusals_do_not_count_if_the_process_is_heard_in_between(void **state) {
-    (void)state;
+/* A firewall that is being reloaded refuses connections for a while. */
+TEST(refusals_do_not_count_if_the_process_is_heard_in_between) {
     struct suspect suspect = dialed();
     uint64_t now_us = 5000;
     for (unsigned round = 0; round < 10; round++) {
@@ -239,9 +218,8 @@ static void test_refusals_do_not_count_if_the_process_is_heard_in_between(void *
     }
 }
 
-/* Where the controller never reached the pulse, behind an address translation, a refusal says nothing. */
-static void test_a_refusal_counts_only_after_a_success(void **state) {
-    (void)state;
+/* If the controller never reached the pulse, for example behind address translation, a refusal proves nothing. */
+TEST(a_refusal_counts_only_after_a_success) {
     struct suspect suspect = {0};
     suspect_heard(&suspect, 0, 0, 1);
     assert_int_equal(suspect_broke(&suspect, 1000, 7), SUSPECT_ASK);
@@ -249,8 +227,7 @@ static void test_a_refusal_counts_only_after_a_success(void **state) {
     assert_int_equal(dial(&suspect, 1000 + 2 * SUSPECT_REFUSED_US, false), SUSPECT_WAIT);
 }
 
-static void test_a_broken_connection_has_time_to_stand_again(void **state) {
-    (void)state;
+TEST(a_broken_connection_has_time_to_stand_again) {
     struct suspect suspect = {0};
     suspect_heard(&suspect, 0, 0, 1);
     suspect_broke(&suspect, 1000, 7);
@@ -307,7 +284,7 @@ static void fake_connect(struct io *io, actor_id actor, const char *endpoint) {
     }
 }
 
-/* A plan of `count` nodes from `first` on; nodes of one `group_size` after the other share a group. */
+/* A plan of `count` nodes from `first` on, in groups of `group_size` consecutive nodes. */
 static void give_plan(struct fake *fake, uint64_t version, unsigned first, unsigned count, unsigned group_size) {
     struct message plan = {.type = MESSAGE_PLAN, .epoch = 1, .plan = {.version = version, .partitions = 1}};
     struct wire_node nodes[NODES] = {{0}};
@@ -335,7 +312,7 @@ static void give(struct fake *fake, actor_id from, enum pulse_kind kind, uint64_
     pulse_receive(&fake->pulse, from, &message);
 }
 
-/* Node 0's pulse, in a ring of `count` nodes. */
+/* The pulse of node 0 in a ring of `count` nodes. */
 static struct fake *fake_open(unsigned count, unsigned group_size, uint32_t probe_ms) {
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
@@ -353,7 +330,7 @@ static void fake_close(struct fake *fake) {
     free(fake);
 }
 
-/* How many messages of a kind were sent to an actor, or about a suspect; then forgets them all. */
+/* The number of messages of a kind sent to an actor, or about a suspect. Forgets all messages. */
 static unsigned sent(struct fake *fake, actor_id to, enum pulse_kind kind, actor_id suspect) {
     unsigned found = 0;
     for (unsigned m = 0; m < fake->count; m++) {
@@ -363,7 +340,7 @@ static unsigned sent(struct fake *fake, actor_id to, enum pulse_kind kind, actor
     return found;
 }
 
-/* The next tick, so late; with `answered` by all that were asked before. */
+/* The next tick, `late_us` late. With `answered`, all targets answer first. */
 static void next(struct fake *fake, uint64_t late_us, bool answered) {
     for (unsigned t = 0; answered && t < fake->pulse.target_count; t++) {
         give(fake, fake->pulse.targets[t].pulse, PULSE_ANSWER, fake->pulse.number);
@@ -374,15 +351,14 @@ static void next(struct fake *fake, uint64_t late_us, bool answered) {
     assert_true(fake->timer_us > fake->now_us);
 }
 
-static void test_a_ring_and_another_group(void **state) {
-    (void)state;
+TEST(a_ring_and_another_group) {
     struct fake *fake = fake_open(6, 3, 25);
     assert_int_equal(fake->pulse.target_count, 3);
     for (unsigned n = 0; n < 2; n++) {
         assert_int_equal(fake->pulse.targets[n].pulse, actor_pulse(node(1 + n)));
     }
-    assert_int_equal(fake->pulse.targets[2].pulse, actor_pulse(node(3))); /* the next one of another group */
-    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_ANSWER, 0), 1);   /* so that the controller can ask */
+    assert_int_equal(fake->pulse.targets[2].pulse, actor_pulse(node(3))); /* the next node of another group */
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_ANSWER, 0), 1);   /* so that the controller can send requests */
     give_plan(fake, 2, 0, 2, 1);
     assert_int_equal(fake->pulse.target_count, 1);
     assert_int_equal(fake->forgotten_count, 2);
@@ -396,8 +372,7 @@ static void test_a_ring_and_another_group(void **state) {
     fake_close(fake);
 }
 
-static void test_whoever_asks_is_answered(void **state) {
-    (void)state;
+TEST(whoever_asks_is_answered) {
     struct fake *fake = fake_open(3, 1, 0);
     fake->count = 0;
     give(fake, ACTOR_CONTROLLER, PULSE_ASK, 12);
@@ -409,8 +384,7 @@ static void test_whoever_asks_is_answered(void **state) {
     fake_close(fake);
 }
 
-static void test_silence_is_a_suspicion(void **state) {
-    (void)state;
+TEST(silence_is_a_suspicion) {
     struct fake *fake = fake_open(3, 1, 25);
     for (unsigned t = 0; t < 20; t++) {
         next(fake, 0, true);
@@ -422,15 +396,15 @@ static void test_silence_is_a_suspicion(void **state) {
     }
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 1);
     next(fake, 0, false);
-    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(2)), 1); /* repeated while it lasts */
+    /* repeated as long as the silence lasts */
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(2)), 1);
     next(fake, 0, true);
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
     fake_close(fake);
 }
 
-/* A pulse that was stopped finds no answers at first: they wait behind the timer. */
-static void test_whoever_was_stopped_suspects_nobody(void **state) {
-    (void)state;
+/* A pulse that was stopped finds no answers at first: they wait behind its timer. */
+TEST(whoever_was_stopped_suspects_nobody) {
     struct fake *fake = fake_open(3, 1, 25);
     for (unsigned round = 0; round < 10; round++) {
         next(fake, 0, true);
@@ -439,25 +413,24 @@ static void test_whoever_was_stopped_suspects_nobody(void **state) {
         next(fake, 0, false);
         assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
     }
-    for (unsigned t = 0; t < 50; t++) { /* always late: a machine that does not keep up */
+    for (unsigned t = 0; t < 50; t++) { /* always late, as on an overloaded machine */
         next(fake, 2 * PERIOD_US, false);
     }
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
     fake_close(fake);
 }
 
-static void test_a_broken_connection_is_told_at_once(void **state) {
-    (void)state;
+TEST(a_broken_connection_is_told_at_once) {
     struct fake *fake = fake_open(4, 1, 0);
     fake->count = 0;
-    pulse_broken(&fake->pulse, actor_pulse(node(3))); /* which watches this one */
+    pulse_broken(&fake->pulse, actor_pulse(node(3))); /* node 3 watches this node */
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(3)), 1);
-    pulse_broken(&fake->pulse, actor_pulse(node(5))); /* which is not in the plan */
+    pulse_broken(&fake->pulse, actor_pulse(node(5))); /* node 5 is not in the plan */
     pulse_broken(&fake->pulse, ACTOR_CONTROLLER);
     assert_int_equal(fake->count, 0);
     pulse_broken(&fake->pulse, actor_pulse(node(1)));
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 1);
-    next(fake, 0, false); /* and again until it answers */
+    next(fake, 0, false); /* repeated until the node answers */
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 1);
     pulse_connected(&fake->pulse, actor_pulse(node(1)));
     assert_int_equal(sent(fake, actor_pulse(node(1)), PULSE_ASK, 0), 1);
@@ -467,40 +440,11 @@ static void test_a_broken_connection_is_told_at_once(void **state) {
     fake_close(fake);
 }
 
-static void test_without_probes_nobody_is_asked(void **state) {
-    (void)state;
+TEST(without_probes_nobody_is_asked) {
     struct fake *fake = fake_open(3, 1, 0);
     for (unsigned t = 0; t < 10; t++) {
         next(fake, 0, false);
         assert_int_equal(sent(fake, actor_pulse(node(1)), PULSE_ASK, 0), 0);
     }
     fake_close(fake);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_unanswered_question_loses_the_node),
-        cmocka_unit_test(test_only_whole_intervals_count),
-        cmocka_unit_test(test_only_intervals_in_which_another_pulse_answers_count),
-        cmocka_unit_test(test_a_node_has_time_where_others_answer_late),
-        cmocka_unit_test(test_a_node_that_nobody_suspects_has_more_time),
-        cmocka_unit_test(test_an_answer_ends_the_suspicion),
-        cmocka_unit_test(test_only_the_answer_counts),
-        cmocka_unit_test(test_a_pulse_that_was_never_heard_is_not_judged),
-        cmocka_unit_test(test_a_suspicion_that_nobody_repeats_is_over),
-        cmocka_unit_test(test_a_very_late_tick_begins_the_question_anew),
-        cmocka_unit_test(test_a_process_that_has_ended_is_lost_soon),
-        cmocka_unit_test(test_a_refusal_counts_from_when_it_was_asked_for),
-        cmocka_unit_test(test_a_suspected_process_that_has_ended_is_lost_without_a_break),
-        cmocka_unit_test(test_refusals_do_not_count_if_the_process_is_heard_in_between),
-        cmocka_unit_test(test_a_refusal_counts_only_after_a_success),
-        cmocka_unit_test(test_a_broken_connection_has_time_to_stand_again),
-        cmocka_unit_test(test_a_ring_and_another_group),
-        cmocka_unit_test(test_whoever_asks_is_answered),
-        cmocka_unit_test(test_silence_is_a_suspicion),
-        cmocka_unit_test(test_whoever_was_stopped_suspects_nobody),
-        cmocka_unit_test(test_a_broken_connection_is_told_at_once),
-        cmocka_unit_test(test_without_probes_nobody_is_asked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

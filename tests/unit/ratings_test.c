@@ -1,9 +1,11 @@
-/* Tests of workers/ratings: what a reader of ratings files sees (ratings, their order, the message for a bad line), on
- * real files in a temporary folder, with one and with several parser threads. Speed is bench's subject, not this. */
-#include "workers/ratings.h"
+/* Tests of workers/data/ratings on real files in a temporary folder, with one and with several parser threads: the
+ * ratings that a reader sees, their order, and the message for a bad line. Benchmarks measure the speed. */
+#include "tests/files.h"
+#include "tests/test.h"
+#include "workers/data/ratings.h"
 
 #include "agileml/base/hash.h"
-#include "workers/rating_ids.h"
+#include "workers/data/rating_ids.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -11,71 +13,22 @@
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <cmocka.h>
-
 enum {
     TEST_CHUNKS_MAX = 64,
-    TEST_PATH_MAX = 128,
     TEST_MANY_LINES = 200000, /* about ten chunks */
-    TEST_MANY_LINE_MAX = 40   /* bytes of one of them */
+    TEST_MANY_LINE_MAX = 40   /* longest of these lines in bytes */
 };
 
-/* As they were when texts became ids. */
+/* Unchanged since text ids were introduced. */
 #define TEXT_KEY_OF_A00028Z UINT64_C(0xD7F5F9498E7DF4B7)
 #define TEXT_KEY_OF_A_TITLE UINT64_C(0xD3EF4C88A527FFAE)
 
-static char folder[] = "/tmp/ratings_test.XXXXXX";
-
-static int open_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
-
-static int close_folder(void **state) {
-    (void)state;
-    DIR *entries = opendir(folder);
-    if (entries == NULL) {
-        return -1;
-    }
-    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-        if (entry->d_name[0] != '.') {
-            unlinkat(dirfd(entries), entry->d_name, 0);
-        }
-    }
-    closedir(entries);
-    return rmdir(folder);
-}
-
 /* ---- Files ---- */
 
-static const char *path_of(const char *name) {
-    static char path[TEST_PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static const char *write_bytes(const char *name, const void *bytes, size_t size) {
-    FILE *file = fopen(path_of(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-    return path_of(name);
-}
-
-static const char *write_text(const char *name, const char *text) {
-    return write_bytes(name, text, strlen(text));
-}
-
-/* Appends one gzip member to gz[*size], which has room. */
+/* Appends a gzip member to gz[*size], which must have room for it. */
 static void gzip_member(unsigned char *gz, size_t capacity, size_t *size, const char *text, size_t text_size) {
     z_stream stream = {0};
     assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
@@ -90,25 +43,25 @@ static void gzip_member(unsigned char *gz, size_t capacity, size_t *size, const 
 
 /* ---- Reading ---- */
 
-/* Keeps every chunk's ratings; shared by the parser threads, under the mutex. */
+/* Collects every chunk's ratings; parser threads share it under the mutex. */
 struct collection {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     unsigned threads;
     struct ratings_options options;
-    char said[RATINGS_SAID_MAX]; /* about the header */
+    char said[RATINGS_SAID_MAX]; /* description of the header */
     struct rating *ratings[TEST_CHUNKS_MAX];
     size_t count[TEST_CHUNKS_MAX];
     bool seen[TEST_CHUNKS_MAX];
     size_t chunk_count;
     bool bad_call;
 
-    bool hold_first;     /* chunk 0 waits in the sink until a later chunk was there */
-    uint64_t stop_at[2]; /* chunks at which the sink stops, with */
-    int stop_code[2];    /* these codes when they aren't 0 */
+    bool hold_first;     /* chunk 0 waits in the sink for a later chunk */
+    uint64_t stop_at[2]; /* chunks at which the sink stops */
+    int stop_code[2];    /* the codes with which it stops, if not 0 */
 };
 
-/* Asserts don't work outside cmocka's own thread: what is wrong is only noted here. */
+/* Assertions work only in cmocka's own thread, so errors are recorded here. */
 static int collect(void *context, unsigned thread, const struct line_chunk *lines, const struct rating *ratings,
                    size_t count) {
     uint64_t chunk = lines->sequence;
@@ -156,7 +109,7 @@ static int read_with(struct collection *all, const char *path, unsigned threads,
     return code;
 }
 
-/* The chunks one after another; the caller frees it. */
+/* Joins the chunks; the caller frees the result. */
 static struct rating *join_chunks(struct collection *all, size_t *count) {
     *count = 0;
     for (size_t i = 0; i < all->chunk_count; i++) {
@@ -217,10 +170,9 @@ static void assert_refused(const char *path, const char *expected) {
 
 static const struct rating three[] = {{1, 10, 3.0F}, {2, 20, 4.5F}, {3, 30, -0.01F}};
 
-/* ---- What is accepted ---- */
+/* ---- Accepted files ---- */
 
-static void test_each_separator_with_and_without_time(void **state) {
-    (void)state;
+TEST(each_separator_with_and_without_time) {
     assert_reads(write_text("tab", "1\t10\t3\n2\t20\t4.5\t978300760\n3\t30\t-1e-2\n"), three, 3);
     assert_reads(write_text("comma", "1,10,3,12.5\n2,20,4.5\n3,30,-1e-2,-7\n"), three, 3);
     assert_reads(write_text("space", "1 10 3 5\n2 20 4.5\n3 30 -1e-2\n"), three, 3);
@@ -228,8 +180,7 @@ static void test_each_separator_with_and_without_time(void **state) {
     assert_reads(write_text("colons", "1::10::3::978300760\n2::20::4.5\n3::30::-1e-2::1e3\n"), three, 3);
 }
 
-static void test_header_mark_line_ends_and_empty_lines(void **state) {
-    (void)state;
+TEST(header_mark_line_ends_and_empty_lines) {
     assert_reads(write_text("header", "userId,movieId,rating,timestamp\n1,10,3\n2,20,4.5\n3,30,-1e-2\n"), three, 3);
     assert_reads(write_text("other_header", "User_ID\tAnime_ID\tFeedback\n1\t10\t3\n2\t20\t4.5\n3\t30\t-1e-2\n"), three,
                  3);
@@ -245,9 +196,8 @@ static void test_header_mark_line_ends_and_empty_lines(void **state) {
     assert_reads(write_text("header_then_empty", "u i r\n\n\n1 10 3\n2 20 4.5\n3 30 -1e-2\n"), three, 3);
 }
 
-/* As spreadsheets, other systems and hands write them: what MovieLens' ml-latest has, with blanks at line ends. */
-static void test_trailing_spaces_and_mixed_line_ends(void **state) {
-    (void)state;
+/* Files as spreadsheets, other systems and people write them: MovieLens' ml-latest with blanks at line ends. */
+TEST(trailing_spaces_and_mixed_line_ends) {
     const struct rating expected[] = {{1, 10, 4.0F}, {1, 20, 4.5F}, {2, 30, 0.5F}};
     assert_reads(write_text("trailing", "userId,movieId,rating,timestamp\r\n1,10,4.0,964982495 \r\n1,20,4.5,9 \t \n"
                                         "2,30,0.5 \r\n"),
@@ -260,8 +210,7 @@ static void test_trailing_spaces_and_mixed_line_ends(void **state) {
     assert_reads(write_text("colons", "1::10::4.0 \n1 :: 20::4.5::3\n2::30::0.5\n"), expected, 3);
 }
 
-static void test_quoted_fields_and_semicolons(void **state) {
-    (void)state;
+TEST(quoted_fields_and_semicolons) {
     const struct rating expected[] = {{1, 10, 4.0F}, {1, 20, 4.5F}, {2, 30, 0.5F}};
     assert_reads(
         write_text("quoted",
@@ -276,9 +225,8 @@ static void test_quoted_fields_and_semicolons(void **state) {
     assert_reads(write_text("quoted_blanks", "\"1\" \"10\" \"4.0\"\n1 20 \"4.5\" 7\n2 30 0.5\n"), expected, 3);
 }
 
-/* The line's number is the same whatever lines end in. */
-static void test_lines_are_counted_with_every_line_end(void **state) {
-    (void)state;
+/* The line number is the same with any kind of line end. */
+TEST(lines_are_counted_with_every_line_end) {
     static const char *const ends[] = {"\n", "\r\n", "\r"};
     for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
         for (size_t other = 0; other < sizeof ends / sizeof ends[0]; other++) {
@@ -313,8 +261,7 @@ static void refuse_unrated(const char *path, const char *expected) {
     free_chunks(&all);
 }
 
-static void test_files_without_ratings_where_they_are_allowed(void **state) {
-    (void)state;
+TEST(files_without_ratings_where_they_are_allowed) {
     read_unrated(write_text("pairs", "1 10\n2 20\n3 30\n"), 3);
     read_unrated(write_text("pairs", "user,item\r\n1,10 \r\n\"2\",20\r\n\r\n3,30"), 3);
     read_unrated(write_text("pairs", "1\t10\r2\t20\r"), 2);
@@ -326,8 +273,7 @@ static void test_files_without_ratings_where_they_are_allowed(void **state) {
 }
 
 /* A CR LF, and a lone CR, at every place around the end of the first chunk. */
-static void test_line_ends_around_a_chunks_end(void **state) {
-    (void)state;
+TEST(line_ends_around_a_chunks_end) {
     static char text[LINE_CHUNK_BYTES + 64];
     static const char *const ends[] = {"\n", "\r\n", "\r"};
     for (int shift = -8; shift <= 8; shift++) {
@@ -350,15 +296,13 @@ static void test_line_ends_around_a_chunks_end(void **state) {
     }
 }
 
-static void test_whole_range_of_ids(void **state) {
-    (void)state;
+TEST(whole_range_of_ids) {
     const struct rating expected[] = {{UINT64_MAX, 0, 1.0F}, {0, UINT64_MAX, 2.0F}, {7, UINT64_MAX - 5, 3.0F}};
     assert_reads(write_text("huge", "18446744073709551615 0 1\n0 18446744073709551615 2\n7 18446744073709551610 3\n"),
                  expected, 3);
 }
 
-static void test_ways_to_write_a_rating(void **state) {
-    (void)state;
+TEST(ways_to_write_a_rating) {
     const struct rating expected[] = {
         {1, 1, 5.0F},    {1, 1, 0.5F},  {1, 1, 5.0F},         {1, 1, -0.0F},         {1, 1, 3.0F},
         {1, 1, 250.0F},  {1, 1, 0.0F},  {1, 1, 16777216.0F},  {1, 1, 4294967296.0F}, {1, 1, 429496736.0F},
@@ -370,9 +314,8 @@ static void test_ways_to_write_a_rating(void **state) {
                  expected, sizeof expected / sizeof expected[0]);
 }
 
-/* Deterministic digits: the fast way and the exact one must agree with strtof on all of them. */
-static void test_ratings_round_as_strtof_does(void **state) {
-    (void)state;
+/* The fast and the exact conversion must both agree with strtof on pseudorandom digits. */
+TEST(ratings_round_as_strtof_does) {
     uint64_t random = 42;
     for (int i = 0; i < 200000; i++) {
         random = random * 6364136223846793005U + 1442695040888963407U;
@@ -396,8 +339,7 @@ static void test_ratings_round_as_strtof_does(void **state) {
     }
 }
 
-static void test_numbers_do_not_depend_on_the_locale(void **state) {
-    (void)state;
+TEST(numbers_do_not_depend_on_the_locale) {
     static const char *const with_comma[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "de_DE"};
     bool set = false;
     for (size_t i = 0; !set && i < sizeof with_comma / sizeof with_comma[0]; i++) {
@@ -421,7 +363,7 @@ static void assert_ratings(const struct rating *ratings, const struct rating *ex
     }
 }
 
-/* The three ratings are read, also by the parser that gives the ids' texts, and what is said ends with `said`. */
+/* The three ratings are read, also by the parser that returns the ids' texts. The description ends with `said`. */
 static void assert_three_by(const char *text, const char *columns, const char *said) {
     const char *path = write_text("table", text);
     struct collection all = {.options = {.columns = columns}};
@@ -439,8 +381,7 @@ static void assert_three_by(const char *text, const char *columns, const char *s
     free_chunks(&all);
 }
 
-static void test_columns_by_the_names_of_a_header(void **state) {
-    (void)state;
+TEST(columns_by_the_names_of_a_header) {
     assert_three_by(",userId,movieId,rating\n0,1,10,3\n1,2,20,4.5\n2,3,30,-1e-2\n", NULL,
                     "line 1 is taken as a header: user \"userId\" (column 2), item \"movieId\" (column 3), rating "
                     "\"rating\" (column 4)");
@@ -453,16 +394,17 @@ static void test_columns_by_the_names_of_a_header(void **state) {
                     "\"my rating\" (column 3)");
     assert_three_by("user\titem\ttitle\trating\n1\t10\t\"a\" b\t3\n2\t20\t\"\t4.5\n3\t30\t19\" wide\t-1e-2\n", NULL,
                     "\"rating\" (column 4)");
-    /* The more exact of two names; further columns with separators in quotes; names behind a comment's mark. */
+    /* The more exact of two names is taken; further columns may have separators in quotes; names may follow a
+     * comment mark. */
     assert_three_by("user_name,user,item_name,asin,overall,summary\nA,1,\"x, y\",10,3,\"a, b\"\n"
                     "B,2,y,20,4.5,\n,3,,30,-1e-2,c\n",
                     NULL, "user \"user\" (column 2), item \"asin\" (column 4), rating \"overall\" (column 5)");
     assert_three_by("# user item plays\n1 10 3\n2 20 4.5\n3 30 -1e-2\n", NULL, "\"plays\" (column 3)");
-    /* A name that is not known but ends in "id" is the id that is missing. */
+    /* An unknown name that ends in "id" is taken for the missing id. */
     assert_three_by("pub_id,user_id,score\n10,1,3\n20,2,4.5\n30,3,-1e-2\n", NULL,
                     "item \"pub_id\" (column 1), rating "
                     "\"score\" (column 3)");
-    /* Names that are all unknown say nothing but that they are a header; a column without a name is an index. */
+    /* If all names are unknown, columns are taken in order; a column without a name is an index. */
     assert_three_by(
         ",a,b,c\n0,1,10,3\n1,2,20,4.5\n2,3,30,-1e-2\n", NULL,
         "with names that are unknown: user \"a\" (column 2), item \"b\" (column 3), rating \"c\" (column 4)");
@@ -480,9 +422,8 @@ static void refuse_table(const char *text, const char *columns, const char *mess
     free_chunks(&all);
 }
 
-/* R's write.table has no name for the names of rows, which come first. */
-static void test_rows_with_names(void **state) {
-    (void)state;
+/* R's write.table gives no name to the first column, which has the names of rows. */
+TEST(rows_with_names) {
     assert_three_by(
         "\"user\" \"item\" \"rating\"\n\"1\" 1 10 3\n\"2\" 2 20 4.5\n\"3\" 3 30 -0.01\n", NULL,
         "user \"user\" (column 1), item \"item\" (column 2), rating \"rating\" (column 3); each line begins "
@@ -494,14 +435,13 @@ static void test_rows_with_names(void **state) {
                     "user=a,item=b,rating=c", "its row's name");
     refuse_table("user item rating\n1 1 10 3\n2 2 20 4.5\n", "user=1",
                  "table:2: each line begins with a row's name, for which the header has none: --columns takes names");
-    /* Nothing tells these from a last column without a name. */
+    /* These files can't be told from files whose last column has no name. */
     refuse_table("user,item,rating\n1,10,3,964982703\n1,20,4.5,964982703\n", NULL, "table:2: expected 3 fields");
     refuse_table("user,item,rating\n1,10,3,964982703\n", NULL, "table:2: expected 3 fields");
     refuse_table("user,item,rating\n\"1\",\"10\",3,9\n\"3\",\"20\",4.5,9\n", NULL, "table:2: expected 3 fields");
 }
 
-static void test_columns_by_the_option(void **state) {
-    (void)state;
+TEST(columns_by_the_option) {
     assert_three_by("3;10;x;1\n4.5;20;y;2\n-.01;30;z;3\n", "user=4,item=2,rating=1", "");
     assert_three_by("10,1,3\n20,2,4.5\n30,3,-.01\n", "item=1,user=2", "");
     assert_three_by("user,item,rating,hours\n10,1,5,3\n20,2,5,4.5\n30,3,5,-.01\n", "user=item,item=1,rating=Hours",
@@ -518,8 +458,7 @@ static void test_columns_by_the_option(void **state) {
     assert_int_equal(ratings_columns_check(NULL, NULL), 0);
 }
 
-static void test_headers_that_are_refused(void **state) {
-    (void)state;
+TEST(headers_that_are_refused) {
     refuse_table(
         "user,rating,timestamp\n1,2,3\n", NULL,
         "table:1: the header names no item: it has \"user\", \"rating\", \"timestamp\", and expected is a name "
@@ -544,9 +483,8 @@ static void test_headers_that_are_refused(void **state) {
     refuse_table("5 |user 28 |item 4\n", NULL, "table:1: Vowpal Wabbit");
 }
 
-/* The header of a file is found by whoever reads a part of it. */
-static void test_parts_of_a_file_have_its_header(void **state) {
-    (void)state;
+/* A reader of any part of a file knows the file's header. */
+TEST(parts_of_a_file_have_its_header) {
     enum { LINES = 600000 };
     char *text = malloc((size_t)LINES * TEST_MANY_LINE_MAX);
     assert_non_null(text);
@@ -594,8 +532,7 @@ static uint64_t key_of(const char *text, bool quoted) {
     return key;
 }
 
-static void test_ids_that_are_numbers(void **state) {
-    (void)state;
+TEST(ids_that_are_numbers) {
     static const struct {
         const char *text;
         uint64_t key;
@@ -615,8 +552,7 @@ static void test_ids_that_are_numbers(void **state) {
 }
 
 /* Model files depend on these keys. */
-static void test_ids_that_are_texts(void **state) {
-    (void)state;
+TEST(ids_that_are_texts) {
     static const char *const texts[] = {"007",
                                         "00",
                                         "12.5",
@@ -652,8 +588,7 @@ static void test_ids_that_are_texts(void **state) {
     assert_true(key_of("The Elder Scrolls V: Skyrim, Special Edition of 2016", false) == TEXT_KEY_OF_A_TITLE);
 }
 
-static void test_ids_that_are_missing_or_no_text(void **state) {
-    (void)state;
+TEST(ids_that_are_missing_or_no_text) {
     static const char *const missing[] = {"",     "nan",  "NaN",  "NA",  "N/A", "<NA>",
                                           "null", "NULL", "None", "\\N", "?",   "-"};
     uint64_t key;
@@ -672,8 +607,7 @@ static void test_ids_that_are_missing_or_no_text(void **state) {
     assert_false(rating_id_key(&(struct text_field){.text = "", .length = 0, .quoted = true}, &key));
 }
 
-static void test_no_two_of_a_million_texts_have_one_key(void **state) {
-    (void)state;
+TEST(no_two_of_a_million_texts_have_one_key) {
     enum { TEXTS = 1000000 };
     assert_true(key_of("A154494", false) != key_of("A15494", false));
     struct index_map seen = {0};
@@ -687,10 +621,9 @@ static void test_no_two_of_a_million_texts_have_one_key(void **state) {
     index_map_close(&seen);
 }
 
-/* ---- Ratings that are missing ---- */
+/* ---- Missing ratings ---- */
 
-static void test_ratings_that_are_missing(void **state) {
-    (void)state;
+TEST(ratings_that_are_missing) {
     static const char text[] = "user,item,rating,date\n1,10,3,x\n8,80,,x\n2,20,4.5,x\n8,80,NaN,x\n9,90\n3,30,-1e-2,x\n";
     struct error error;
     size_t count;
@@ -713,9 +646,8 @@ static void test_ratings_that_are_missing(void **state) {
     assert_refused(write_text("gaps", text), "3: expected a rating, got ''");
 }
 
-/* Pairs of texts are no header, but a line of words before pairs of numbers is one. */
-static void test_pairs_of_texts(void **state) {
-    (void)state;
+/* Pairs of texts are no header, but a line of words before pairs of numbers is a header. */
+TEST(pairs_of_texts) {
     static const struct {
         const char *text;
         size_t count;
@@ -735,8 +667,7 @@ static void test_pairs_of_texts(void **state) {
 
 /* ---- MatrixMarket ---- */
 
-static void test_matrix_market(void **state) {
-    (void)state;
+TEST(matrix_market) {
     assert_three_by("%%MatrixMarket matrix coordinate real general\n% made\n\n3 30 3\n1 10 3\n2 20 4.5\n3 30 -1e-2\n",
                     NULL, "a MatrixMarket matrix: rows are users, columns are items");
     assert_three_by(
@@ -770,13 +701,12 @@ static void test_matrix_market(void **state) {
 
 /* ---- gzip and other inputs ---- */
 
-static void test_gzip_of_one_and_of_more_members(void **state) {
-    (void)state;
+TEST(gzip_of_one_and_of_more_members) {
     static const char text[] = "user,item,rating\n1,10,3\n2,20,4.5\n3,30,-1e-2\n";
     unsigned char gz[1024];
     size_t size = 0;
     gzip_member(gz, sizeof gz, &size, text, sizeof text - 1);
-    assert_reads(write_bytes("one.txt", gz, size), three, 3); /* known by its bytes, not its name */
+    assert_reads(write_bytes("one.txt", gz, size), three, 3); /* recognized by its bytes, not its name */
 
     size = 0; /* cut within a line, with an empty member between */
     gzip_member(gz, sizeof gz, &size, text, 20);
@@ -785,8 +715,7 @@ static void test_gzip_of_one_and_of_more_members(void **state) {
     assert_reads(write_bytes("three.gz", gz, size), three, 3);
 }
 
-static void test_damaged_gzip_is_refused(void **state) {
-    (void)state;
+TEST(damaged_gzip_is_refused) {
     static const char text[] = "1,10,3\n2,20,4.5\n3,30,-1e-2\n";
     unsigned char gz[1024];
     size_t size = 0;
@@ -807,18 +736,16 @@ static void test_damaged_gzip_is_refused(void **state) {
     assert_refused(write_bytes("method.gz", gz, size), " damaged gzip data: unknown compression method");
 }
 
-static void test_files_that_cannot_be_read(void **state) {
-    (void)state;
-    assert_refused(path_of("missing"), " cannot open: No such file or directory");
-    assert_refused(folder, " cannot read: Is a directory");
+TEST(files_that_cannot_be_read) {
+    assert_refused("missing", " cannot open: No such file or directory");
+    assert_refused(".", " cannot read: Is a directory");
     write_text("file", "1 1 1\n");
-    assert_refused(path_of("file/below"), " cannot open: Not a directory");
-    /* It claims to have no bytes. */
+    assert_refused("file/below", " cannot open: Not a directory");
+    /* The file reports a size of 0. */
     assert_refused("/proc/self/mem", " no ratings, expected lines of 'user item rating [time]'");
 }
 
-static void test_files_without_ratings(void **state) {
-    (void)state;
+TEST(files_without_ratings) {
     static const char *const texts[] = {"", "\n\r\n  \n", "user,item,rating\n", "user,item,rating", "\xEF\xBB\xBF"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         assert_refused(write_text("empty", texts[i]), " no ratings, expected lines of 'user item rating [time]'");
@@ -829,14 +756,13 @@ static void test_files_without_ratings(void **state) {
     assert_refused(write_bytes("empty.gz", gz, size), " no ratings, expected lines of 'user item rating [time]'");
 }
 
-static void test_a_pipe(void **state) {
-    (void)state;
+TEST(a_pipe) {
     static const char text[] = "1 10 3\n2 20 4.5\n3 30 -1e-2\n";
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(write(ends[1], text, sizeof text - 1), sizeof text - 1);
     close(ends[1]);
-    char path[TEST_PATH_MAX];
+    char path[64];
     snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
     struct collection all = {0};
     struct error error;
@@ -846,10 +772,9 @@ static void test_a_pipe(void **state) {
     close(ends[0]);
 }
 
-/* ---- What is refused, and how it is said ---- */
+/* ---- Refused files and their messages ---- */
 
-static void test_each_kind_of_bad_line(void **state) {
-    (void)state;
+TEST(each_kind_of_bad_line) {
     static const struct {
         const char *text;
         const char *message;
@@ -867,7 +792,7 @@ static void test_each_kind_of_bad_line(void **state) {
         {"u i r\n1|2|3\n",
          "2: expected 3 fields, as in the first line, separated by tab, comma, semicolon, '::' or spaces, got '1|2|3'"},
         {"\n\na,b,c\n1,2,3\nd,e,f\n",
-         "5: expected a finite decimal number (float32) as rating, got 'f'"}, /* no header in line 5 */
+         "5: expected a finite decimal number (float32) as rating, got 'f'"}, /* line 5 is not a header */
         {"u,i,r\n\n1,1,1\r\n\r\n1,2,x\r\n", "5: expected a finite decimal number (float32) as rating, got 'x'"},
         {"1,,3\n", "1: expected an item, which is a number or a text, got ''"},
         {"1,NaN,3\n", "1: expected an item, which is a number or a text, got 'NaN'"},
@@ -895,7 +820,7 @@ static void test_each_kind_of_bad_line(void **state) {
         {"1,2,3\rx\n", "2: expected 'user item rating [time]' separated by comma, got 'x'"},
         {"1,2,3\n\x01\x7f\xc3\xa9\n", "2: expected 'user item rating [time]' separated by comma, got '???"
                                       "?'"},                  /* no trigraph */
-        {"1,2,3\n1234567890123456789012345678901234567890\n", /* just as long as what is shown */
+        {"1,2,3\n1234567890123456789012345678901234567890\n", /* just as long as the text that messages show */
          "2: expected 'user item rating [time]' separated by comma, got '1234567890123456789012345678901234567890'"},
         {"1,2,3\n12345678901234567890123456789012345678901\n",
          "2: expected 'user item rating [time]' separated by comma, got '1234567890123456789012345678901234567890...'"},
@@ -907,8 +832,7 @@ static void test_each_kind_of_bad_line(void **state) {
                    "2: expected an item, which is a number or a text, got '2?'");
 }
 
-static void test_the_limit_of_a_line(void **state) {
-    (void)state;
+TEST(the_limit_of_a_line) {
     static char text[RATINGS_LINE_MAX * 2];
     static const char message[] =
         "2: expected a line of at most 1048576 bytes, got '5,1,2,0000000000000000000000000000000000...'";
@@ -923,9 +847,9 @@ static void test_the_limit_of_a_line(void **state) {
     memcpy(line + RATINGS_LINE_MAX, "0\n", 2);
     assert_refused(write_bytes("longer.csv", text, 7 + RATINGS_LINE_MAX + 1), message);
     assert_refused(write_bytes("longer_ended.csv", text, 7 + RATINGS_LINE_MAX + 2), message);
-    memset(line + 6, '0', sizeof text - 13); /* no end of line in a whole chunk, and more */
+    memset(line + 6, '0', sizeof text - 13); /* longer than a chunk, without a line end */
     assert_refused(write_bytes("endless.csv", text, sizeof text), message);
-    memset(text, 'x', sizeof text); /* nor any header as long as this */
+    memset(text, 'x', sizeof text); /* also longer than any header */
     assert_refused(write_bytes("header.csv", text, sizeof text),
                    "1: expected a line of at most 1048576 bytes, got 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'");
     memset(text, ' ', sizeof text);
@@ -934,9 +858,8 @@ static void test_the_limit_of_a_line(void **state) {
                    "1: expected a line of at most 1048576 bytes, got '                                        ...'");
 }
 
-/* The longest line, with its CR as the last byte that is read for the first chunk. */
-static void test_the_longest_line_cut_before_its_last_byte(void **state) {
-    (void)state;
+/* The longest line, whose CR is the last byte read for the first chunk. */
+TEST(the_longest_line_cut_before_its_last_byte) {
     enum { SHORT = 6, LONG = 4096, LINE_AT = LINE_CHUNK_BYTES - 2 - (LONG + 1), LINES = LINE_AT / SHORT };
     static char text[LINE_AT + LONG + 2 + SHORT];
     static struct rating expected[LINES + 2];
@@ -953,8 +876,7 @@ static void test_the_longest_line_cut_before_its_last_byte(void **state) {
     assert_reads(write_bytes("cut.csv", text, sizeof text), expected, LINES + 2);
 }
 
-static void test_a_long_path_leaves_room_for_the_reason(void **state) {
-    (void)state;
+TEST(a_long_path_leaves_room_for_the_reason) {
     char path[1000];
     memset(path, 'p', sizeof path - 1);
     path[sizeof path - 1] = '\0';
@@ -964,8 +886,7 @@ static void test_a_long_path_leaves_room_for_the_reason(void **state) {
     assert_non_null(strstr(error.text, "ppp: cannot open: File name too long"));
 }
 
-static void test_the_number_of_threads_has_limits(void **state) {
-    (void)state;
+TEST(the_number_of_threads_has_limits) {
     const char *path = write_text("threads", "1 1 1\n");
     struct collection all = {0};
     struct error error;
@@ -978,7 +899,7 @@ static void test_the_number_of_threads_has_limits(void **state) {
 
 /* ---- Many chunks ---- */
 
-/* A text of TEST_MANY_LINES ratings, all different; start[i] is where line i begins. The caller frees both. */
+/* A text of TEST_MANY_LINES different ratings; start[i] is the offset of line i. The caller frees both. */
 struct many {
     char *text;
     size_t size;
@@ -1018,16 +939,14 @@ static const char *write_many_gzip(const struct many *many, size_t keep_percent)
     return path;
 }
 
-static void test_chunks_joined_in_order_are_the_file(void **state) {
-    (void)state;
+TEST(chunks_joined_in_order_are_the_file) {
     struct many many = make_many();
     assert_reads(write_bytes("many.csv", many.text, many.size), many.ratings, TEST_MANY_LINES);
     assert_reads(write_many_gzip(&many, 100), many.ratings, TEST_MANY_LINES);
     free_many(&many);
 }
 
-static void test_chunks_may_finish_in_another_order(void **state) {
-    (void)state;
+TEST(chunks_may_finish_in_another_order) {
     struct many many = make_many();
     const char *path = write_bytes("many.csv", many.text, many.size);
     struct collection all = {.hold_first = true};
@@ -1044,8 +963,7 @@ static void test_chunks_may_finish_in_another_order(void **state) {
     free_many(&many);
 }
 
-static void test_the_first_bad_line_of_the_file_is_reported(void **state) {
-    (void)state;
+TEST(the_first_bad_line_of_the_file_is_reported) {
     struct many many = make_many();
     many.text[many.start[150000 - 1]] = '\x01';
     many.text[many.start[150001 - 1]] = '\x02';
@@ -1060,14 +978,13 @@ static void test_the_first_bad_line_of_the_file_is_reported(void **state) {
                        "140000: expected a user, which is a number or a text, got '?39999'");
     }
     assert_refused(write_many_gzip(&many, 100), "140000: expected a user, which is a number or a text, got '?39999'");
-    /* A bad line comes before the place where the data are cut off, and after it no line counts. */
+    /* The bad line precedes the cut and is reported; lines after the cut do not count. */
     assert_refused(write_many_gzip(&many, 95), "140000: expected a user, which is a number or a text, got '?39999'");
     assert_refused(write_many_gzip(&many, 30), " truncated gzip data: the file ends too early");
     free_many(&many);
 }
 
-static void test_the_sink_stops_the_reading(void **state) {
-    (void)state;
+TEST(the_sink_stops_the_reading) {
     struct many many = make_many();
     const char *path = write_bytes("many.csv", many.text, many.size);
     for (unsigned threads = 1; threads <= 4; threads += 3) {
@@ -1076,28 +993,27 @@ static void test_the_sink_stops_the_reading(void **state) {
         assert_int_equal(read_with(&all, path, threads, &error), 7);
         assert_int_equal(error.code, 0);
         assert_true(all.seen[0] && all.seen[1]);
-        /* No chunk beyond those in the ring can have been there. */
+        /* At most the ring's chunks can have reached the sink. */
         assert_true(all.chunk_count <= 2 + threads * LINE_CHUNKS_PER_THREAD + 1);
         free_chunks(&all);
     }
     free_many(&many);
 }
 
-static void test_the_first_chunk_that_stops_decides(void **state) {
-    (void)state;
+TEST(the_first_chunk_that_stops_decides) {
     struct many many = make_many();
     const char *path = write_bytes("many.csv", many.text, many.size);
     struct collection all = {.hold_first = true, .stop_at = {0, 1}, .stop_code = {AML_ESTOP, 7}};
     struct error error;
-    assert_int_equal(read_with(&all, path, 2, &error), AML_ESTOP); /* though chunk 1 was there before it ended */
+    assert_int_equal(read_with(&all, path, 2, &error), AML_ESTOP); /* although chunk 1 arrived before chunk 0 ended */
     assert_int_equal(error.code, 0);
     free_chunks(&all);
 
-    many.text[many.start[199999 - 1]] = '\x01'; /* a bad line behind the stop is never reported */
+    many.text[many.start[199999 - 1]] = '\x01'; /* a bad line after the stop is not reported */
     path = write_bytes("many.csv", many.text, many.size);
     struct collection stopped = {.stop_at = {2}, .stop_code = {AML_EINPUT}};
     assert_int_equal(read_with(&stopped, path, 4, &error), AML_EINPUT);
-    assert_int_equal(error.code, 0); /* the sink's own reason is its own to tell */
+    assert_int_equal(error.code, 0); /* the sink reports its own reason itself */
     free_chunks(&stopped);
     free_many(&many);
 }
@@ -1111,8 +1027,7 @@ static void assert_separator(const char *text, enum text_separator separator) {
     assert_int_equal(head.layout.separator, separator);
 }
 
-static void test_separators(void **state) {
-    (void)state;
+TEST(separators) {
     assert_separator("", TEXT_UNKNOWN);
     assert_separator("\n  \n", TEXT_UNKNOWN);
     assert_separator("\n 12 3\n", TEXT_BLANKS);
@@ -1134,8 +1049,7 @@ static void test_separators(void **state) {
     assert_separator("\tu1 Hobbit 5 \t\n", TEXT_BLANKS);
 }
 
-static void test_parse_counts_and_points_at_the_fault(void **state) {
-    (void)state;
+TEST(parse_counts_and_points_at_the_fault) {
     static const char text[] = "1 1 1\n\n2 2 2\n3 3 x\n4 4 4\n";
     const struct ratings_layout spaces = {.separator = TEXT_BLANKS, .places = {0, 1, 2}, .columns = 4};
     struct rating ratings[sizeof text / RATINGS_LINE_MIN];
@@ -1151,47 +1065,5 @@ static void test_parse_counts_and_points_at_the_fault(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_separator_with_and_without_time),
-        cmocka_unit_test(test_header_mark_line_ends_and_empty_lines),
-        cmocka_unit_test(test_trailing_spaces_and_mixed_line_ends),
-        cmocka_unit_test(test_quoted_fields_and_semicolons),
-        cmocka_unit_test(test_lines_are_counted_with_every_line_end),
-        cmocka_unit_test(test_files_without_ratings_where_they_are_allowed),
-        cmocka_unit_test(test_line_ends_around_a_chunks_end),
-        cmocka_unit_test(test_whole_range_of_ids),
-        cmocka_unit_test(test_ways_to_write_a_rating),
-        cmocka_unit_test(test_ratings_round_as_strtof_does),
-        cmocka_unit_test(test_numbers_do_not_depend_on_the_locale),
-        cmocka_unit_test(test_columns_by_the_names_of_a_header),
-        cmocka_unit_test(test_rows_with_names),
-        cmocka_unit_test(test_columns_by_the_option),
-        cmocka_unit_test(test_headers_that_are_refused),
-        cmocka_unit_test(test_parts_of_a_file_have_its_header),
-        cmocka_unit_test(test_ids_that_are_numbers),
-        cmocka_unit_test(test_ids_that_are_texts),
-        cmocka_unit_test(test_ids_that_are_missing_or_no_text),
-        cmocka_unit_test(test_no_two_of_a_million_texts_have_one_key),
-        cmocka_unit_test(test_ratings_that_are_missing),
-        cmocka_unit_test(test_pairs_of_texts),
-        cmocka_unit_test(test_matrix_market),
-        cmocka_unit_test(test_gzip_of_one_and_of_more_members),
-        cmocka_unit_test(test_damaged_gzip_is_refused),
-        cmocka_unit_test(test_files_that_cannot_be_read),
-        cmocka_unit_test(test_files_without_ratings),
-        cmocka_unit_test(test_a_pipe),
-        cmocka_unit_test(test_each_kind_of_bad_line),
-        cmocka_unit_test(test_the_limit_of_a_line),
-        cmocka_unit_test(test_the_longest_line_cut_before_its_last_byte),
-        cmocka_unit_test(test_a_long_path_leaves_room_for_the_reason),
-        cmocka_unit_test(test_the_number_of_threads_has_limits),
-        cmocka_unit_test(test_chunks_joined_in_order_are_the_file),
-        cmocka_unit_test(test_chunks_may_finish_in_another_order),
-        cmocka_unit_test(test_the_first_bad_line_of_the_file_is_reported),
-        cmocka_unit_test(test_the_sink_stops_the_reading),
-        cmocka_unit_test(test_the_first_chunk_that_stops_decides),
-        cmocka_unit_test(test_separators),
-        cmocka_unit_test(test_parse_counts_and_points_at_the_fault),
-    };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
+    return tests_run(files_open, files_close);
 }

@@ -1,14 +1,7 @@
-/* The ring: which nodes are in it and in which order, the sums that relays make and pass on, the pushes that come back,
- * and what `auto` compares. */
+/* The ring: its nodes and their order, the sums that relays compute and pass on, the pushes that return, and the
+ * comparison of `auto`. */
 #include "agileml/ps/server.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { NODES = 4, PARTITIONS = 4, ROWS = 8, WIDTH = 2, QUEUE = 256 };
 
@@ -28,12 +21,12 @@ static unsigned node_of(actor_id actor) {
 
 struct made_plan {
     uint64_t version, epoch, restore;
-    unsigned nodes, servers; /* the first ones serve */
+    unsigned nodes, servers; /* the first `servers` nodes serve */
     unsigned groups;         /* node n is in group n % groups */
-    actor_id catch_up;       /* an origin that also works in clock 1 */
+    actor_id catch_up;       /* an additional origin in clock 1 */
 };
 
-/* All nodes work in all clocks. */
+/* A plan in which all nodes work in all clocks. */
 static struct plan_view plan_make(const struct made_plan *made) {
     struct message_plan terms = {.version = made->version,
                                  .restore = made->restore,
@@ -84,10 +77,9 @@ static struct job job_make(enum exchange exchange) {
 
 static const struct made_plan even = {.version = 1, .epoch = 1, .nodes = NODES, .servers = NODES, .groups = 2};
 
-/* ---- Who is in the ring ---- */
+/* ---- Nodes of the ring ---- */
 
-static void test_order(void **state) {
-    (void)state;
+TEST(order) {
     struct job job = job_make(EXCHANGE_RING);
     struct plan_view plan = plan_make(&even);
     struct rings rings = {0};
@@ -98,7 +90,7 @@ static void test_order(void **state) {
     for (unsigned m = 0; m < NODES; m++) {
         assert_int_equal(ring->members[m].node, node_id(order[m]));
     }
-    struct ring_chain chain = ring_chain(ring, 1, server_id(1)); /* it begins behind the server's node */
+    struct ring_chain chain = ring_chain(ring, 1, server_id(1)); /* the chain begins after the server's node */
     assert_int_equal(chain.length, NODES - 1);
     assert_int_equal(ring_node(&chain, 0), node_id(3));
     assert_int_equal(ring_node(&chain, 1), node_id(0));
@@ -107,7 +99,7 @@ static void test_order(void **state) {
     assert_int_equal(ring_place(&chain, server_id(2)), 2);
     assert_int_equal(ring_place(&chain, server_id(1)), -1);
     assert_int_not_equal(chain.digest, ring_chain(ring, 1, server_id(3)).digest); /* a plan with another server */
-    chain = ring_chain(ring, 2, server_id(NODES));                                /* its server's node does not work */
+    chain = ring_chain(ring, 2, server_id(NODES));                                /* the server's node does not work */
     assert_int_equal(chain.length, NODES);
     assert_true(ring_place(&chain, node_id(1)) >= 0);
     uint64_t digest = ring->digest;
@@ -122,8 +114,7 @@ static void test_order(void **state) {
     rings_close(&rings);
 }
 
-static void test_no_ring(void **state) {
-    (void)state;
+TEST(no_ring) {
     struct job job = job_make(EXCHANGE_RING);
     struct job direct = job_make(EXCHANGE_DIRECT);
     struct rings rings = {0};
@@ -132,7 +123,7 @@ static void test_no_ring(void **state) {
     assert_null(rings_at(&rings, &direct, &plan, 1));
     plan_close(&plan);
     made.version++;
-    made.catch_up = origin_catch_up(node_id(1), 1); /* a second origin of a node, in clock 1 */
+    made.catch_up = origin_catch_up(node_id(1), 1); /* a node's second origin in clock 1 */
     plan = plan_make(&made);
     assert_null(rings_at(&rings, &job, &plan, 1));
     assert_non_null(rings_at(&rings, &job, &plan, 2));
@@ -144,8 +135,7 @@ static void test_no_ring(void **state) {
     rings_close(&rings);
 }
 
-static void test_unfit(void **state) {
-    (void)state;
+TEST(unfit) {
     struct job job = job_make(EXCHANGE_RING);
     assert_int_equal(ring_unfit_table(&job), 1);
     job.tables[0].whole = false;
@@ -159,11 +149,11 @@ static void test_unfit(void **state) {
     assert_int_equal(ring_unfit_table(&job), 0);
 }
 
-/* ---- Which way is better ---- */
+/* ---- Ring or direct exchange ---- */
 
-static void test_crossing(void **state) {
-    (void)state;
-    /* Counted, with 12 nodes in 3 groups, one partition of one byte at each node: by the ring's own functions. */
+TEST(crossing) {
+    /* Counts bytes between groups with the ring's own functions: 12 nodes in 3 groups, and one partition of one byte
+     * at each node. */
     enum { N = 12, Z = 3 };
     struct ring_member members[N];
     struct ring ring = {.members = members, .count = N};
@@ -188,14 +178,14 @@ static void test_crossing(void **state) {
     assert_int_equal(by_ring, (int)(ring_crossing_bytes(&job, true) + 0.5));
 }
 
-static void test_auto(void **state) {
-    (void)state;
+TEST(auto) {
     struct ring_job job = {.bytes = 100e6, .nodes = 64, .serving = 32, .groups = 1, .partitions = 256};
-    assert_true(ring_is_cheaper(&job)); /* stage 1: half of the nodes serve, and their links carry twice as much */
+    assert_true(ring_is_cheaper(&job)); /* stage 1: half of the nodes serve, so their links carry twice as much */
     job.serving = 64;
-    assert_false(ring_is_cheaper(&job)); /* traditional: as many bytes either way, and more latencies */
+    /* traditional: as many bytes in both exchanges, but more latencies by the ring */
+    assert_false(ring_is_cheaper(&job));
     job.groups = 4;
-    assert_true(ring_is_cheaper(&job)); /* bytes from zone to zone are billed */
+    assert_true(ring_is_cheaper(&job)); /* bytes between zones are billed */
     job = (struct ring_job){.bytes = 1e3, .nodes = 64, .serving = 32, .groups = 1, .partitions = 256};
     assert_false(ring_is_cheaper(&job)); /* small messages: latencies count */
     job = (struct ring_job){.bytes = 100e6, .nodes = 2, .serving = 1, .groups = 2, .partitions = 8};
@@ -217,33 +207,24 @@ struct world {
         struct message message;
     } queue[QUEUE];
     unsigned queued;
-    unsigned flushes[NODES][NODES]; /* from one node's server to another's */
+    unsigned flushes[NODES][NODES]; /* number of flushes from a node's server to another's */
     unsigned pushes[NODES][PARTITIONS];
-    float pushed[NODES][ROWS][WIDTH]; /* by agent: the rows as they were pushed */
+    float pushed[NODES][ROWS][WIDTH]; /* each agent's rows as pushed */
     unsigned accusations;
     unsigned lose_to; /* flushes to this node's server are lost; NODES: none */
 };
 
 static uint64_t world_now(struct io *io) {
-    (void)io;
     return 1;
 }
 
 static uint64_t world_random(struct io *io) {
-    (void)io;
     return 1;
 }
 
-static void world_connect(struct io *io, actor_id actor, const char *endpoint) {
-    (void)io;
-    (void)actor;
-    (void)endpoint;
-}
+static void world_connect(struct io *io, actor_id actor, const char *endpoint) {}
 
-static void world_set_timer(struct io *io, uint64_t at_us) {
-    (void)io;
-    (void)at_us;
-}
+static void world_set_timer(struct io *io, uint64_t at_us) {}
 
 static void world_send(struct io *io, actor_id to, struct message *message) {
     struct world_io *from = (struct world_io *)io;
@@ -338,13 +319,13 @@ static void world_close(struct world *world) {
     free(world);
 }
 
-/* What a node adds to each element of a row: sums of these depend on their order. */
+/* A node's addend for each element of a row; sums depend on the order. */
 static float delta(unsigned node, uint64_t clock) {
     static const float deltas[NODES] = {1e8F, 1.25F, -1e8F, 3.5F};
     return deltas[node] * (float)clock;
 }
 
-/* A node's flush of a partition. It touches the first row, and those nodes with even numbers all rows. */
+/* A node's flush of a partition. It touches the first row; nodes with even numbers touch all rows. */
 static struct message flush_make(unsigned node, uint32_t partition, uint64_t clock, uint64_t epoch) {
     struct message message = {.type = MESSAGE_FLUSH, .epoch = epoch};
     uint32_t rows = node % 2 == 0 ? ROWS / PARTITIONS : 1;
@@ -361,7 +342,7 @@ static struct message flush_make(unsigned node, uint32_t partition, uint64_t clo
     return message;
 }
 
-/* As its client sends it: by the ring, but to a server of its own node directly. */
+/* Sends a node's flushes as its client does: by the ring, but directly to a server of its own node. */
 static void flush_by_ring(struct world *world, unsigned node, uint64_t clock, uint64_t epoch) {
     struct rings rings = {0};
     const struct plan_view *plan = &world->servers[node].plan;
@@ -392,9 +373,8 @@ static float element_of(const struct world *world, uint32_t partition) {
     return *(const float *)(const void *)partition_row(world->servers[partition].replicas[partition].partition, 0, 0);
 }
 
-/* Whoever is late, the sum is the same to the bit: that of the chain in its order, and then the server's own. */
-static void test_sums(void **state) {
-    (void)state;
+/* In any order of arrival the sum is the same to the bit: in the order of the chain, then the server's own addend. */
+TEST(sums) {
     const unsigned orders[][NODES] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}};
     const unsigned chains[PARTITIONS][NODES - 1] = {{2, 1, 3}, {3, 0, 2}, {1, 3, 0}, {0, 2, 1}};
     for (unsigned o = 0; o < sizeof orders / sizeof *orders; o++) {
@@ -417,7 +397,7 @@ static void test_sums(void **state) {
                 assert_memory_equal(world->pushed[n][p], &sum, sizeof sum);
             }
         }
-        for (unsigned from = 0; from < NODES; from++) { /* each server sends to one other */
+        for (unsigned from = 0; from < NODES; from++) { /* each server sends to one other server */
             unsigned others = 0;
             for (unsigned to = 0; to < NODES; to++) {
                 others += world->flushes[from][to] > 0;
@@ -429,9 +409,8 @@ static void test_sums(void **state) {
     }
 }
 
-/* A relay's message is lost: the origins send directly, and nothing counts twice. */
-static void test_lost(void **state) {
-    (void)state;
+/* A relay's message is lost: the origins send directly, and no flush counts twice. */
+TEST(lost) {
     struct world *world = world_open();
     world->lose_to = 0; /* partition 1: 3 -> 0 -> 2 -> 1 */
     for (unsigned n = 0; n < NODES - 1; n++) {
@@ -446,21 +425,20 @@ static void test_lost(void **state) {
     flush_directly(world, 2, 1, 1, 1);
     assert_int_equal(clock_of(world, 1), 1);
     flush_directly(world, 2, 1, 1, 1);     /* a repeat */
-    float sum = delta(1, 1) + delta(3, 1); /* in the order of arrival */
+    float sum = delta(1, 1) + delta(3, 1); /* in order of arrival */
     sum += delta(0, 1);
     sum += delta(2, 1);
     assert_float_equal(element_of(world, 1), sum, 0);
     world_close(world);
 }
 
-/* A sum of which an origin has delivered before is dropped whole; the others send directly. */
-static void test_overlap(void **state) {
-    (void)state;
+/* A sum that includes an origin's earlier flush is dropped as a whole; the other origins send directly. */
+TEST(overlap) {
     struct world *world = world_open();
     flush_by_ring(world, 0, 1, 1);
     flush_by_ring(world, 1, 1, 1);
     flush_by_ring(world, 2, 1, 1);
-    flush_directly(world, 0, 1, 1, 1); /* it was tired of waiting for node 3 */
+    flush_directly(world, 0, 1, 1, 1); /* node 0 did not wait for node 3 */
     flush_by_ring(world, 3, 1, 1);
     assert_int_equal(world->servers[1].relay.sums_overlapped, 1);
     assert_int_equal(clock_of(world, 1), 0);
@@ -471,9 +449,8 @@ static void test_overlap(void **state) {
     world_close(world);
 }
 
-/* In a new epoch nothing of the old one is in a sum. */
-static void test_epoch(void **state) {
-    (void)state;
+/* Sums of a new epoch contain no flush of the old one. */
+TEST(epoch) {
     struct world *world = world_open();
     flush_by_ring(world, 0, 1, 1);
     flush_by_ring(world, 3, 1, 1);
@@ -498,9 +475,9 @@ static void test_epoch(void **state) {
     world_close(world);
 }
 
-/* What is not of the node before, or names another ring, or is malformed, adds nothing; only the last is accused. */
-static void test_strangers(void **state) {
-    (void)state;
+/* Messages that are not from the preceding node, name another ring or are malformed add nothing. Only malformed
+ * messages lead to an accusation. */
+TEST(strangers) {
     struct world *world = world_open();
     struct rings rings = {0};
     const struct ring *ring = rings_at(&rings, &world->job, &world->servers[0].plan, 1);
@@ -522,9 +499,8 @@ static void test_strangers(void **state) {
     world_close(world);
 }
 
-/* A repeated message is added once; and a relay keeps a bounded number of clocks. */
-static void test_repeated(void **state) {
-    (void)state;
+/* A repeated message is added once, and a relay keeps a bounded number of clocks. */
+TEST(repeated) {
     struct world *world = world_open();
     flush_by_ring(world, 3, 1, 1);
     flush_by_ring(world, 3, 1, 1);
@@ -533,7 +509,7 @@ static void test_repeated(void **state) {
     flush_by_ring(world, 2, 1, 1);
     flush_by_ring(world, 1, 1, 1);
     assert_int_equal(clock_of(world, 1), 1);
-    for (uint64_t clock = 2; clock < 9; clock++) { /* node 0 is beyond all that the others have seen */
+    for (uint64_t clock = 2; clock < 9; clock++) { /* node 0 is ahead of the other nodes */
         flush_by_ring(world, 0, clock, 1);
         for (uint32_t p = 0; p < PARTITIONS && world->servers[0].relay.partition_count > 0; p++) {
             assert_true(world->servers[0].relay.partitions[p].count <= 2);
@@ -542,9 +518,8 @@ static void test_repeated(void **state) {
     world_close(world);
 }
 
-/* What waits for clocks that have no ring by another plan of the epoch is forgotten. */
-static void test_ring_ends(void **state) {
-    (void)state;
+/* If another plan of the epoch ends the ring for a clock, its waiting flushes are dropped. */
+TEST(ring_ends) {
     struct world *world = world_open();
     flush_by_ring(world, 0, 1, 1);
     assert_int_equal(world->servers[0].relay.partitions[1].count, 1);
@@ -556,10 +531,9 @@ static void test_ring_ends(void **state) {
     world_close(world);
 }
 
-/* The node before sends sums and a push of clocks that can't be: our node's flushes still find room, and what waits
- * stays. */
-static void test_mad_node_before(void **state) {
-    (void)state;
+/* The preceding node sends sums, and a push, of impossible clocks. Our node's flushes still find room, and waiting
+ * flushes stay. */
+TEST(mad_node_before) {
     struct world *world = world_open();
     struct rings rings = {0};
     const struct ring *ring = rings_at(&rings, &world->job, &world->servers[0].plan, 1);
@@ -585,23 +559,4 @@ static void test_mad_node_before(void **state) {
     assert_int_equal(clock_of(world, 1), 1);
     rings_close(&rings);
     world_close(world);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_no_ring),
-        cmocka_unit_test(test_unfit),
-        cmocka_unit_test(test_crossing),
-        cmocka_unit_test(test_auto),
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_overlap),
-        cmocka_unit_test(test_epoch),
-        cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_repeated),
-        cmocka_unit_test(test_ring_ends),
-        cmocka_unit_test(test_mad_node_before),
-    };
-    return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
 }

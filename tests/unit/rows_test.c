@@ -1,18 +1,14 @@
-/* Every encoding of rows, through the table of codecs: what is written is accepted, has the size that it says, and adds
- * up to the row. Frames of rows are in wire_test.c, rounding is in bfloat16_test.c. */
+/* Every encoding of rows, through the table of codecs: written rows are accepted, have the stated size, and add up
+ * to the row. wire_test.c tests frames of rows, bfloat16_test.c rounding. */
 #include "agileml/wire/rows.h"
+#include "tests/test.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { WIDTH = 21, ROWS = 5, ROOM = ROWS * (4 + 8 * WIDTH) };
 
-/* The types that an encoding is for. */
+/* The types that each encoding supports. */
 static const struct {
     enum wire_encoding encoding;
     struct row_shape shape;
@@ -27,7 +23,7 @@ static const struct {
 };
 enum { CASE_COUNT = sizeof CASES / sizeof CASES[0] };
 
-/* Element i is `value`: a number that every type and encoding has. */
+/* Sets element i to `value`, a number that every type and encoding can represent. */
 static void set(const struct row_shape *shape, unsigned char *row, unsigned i, int value) {
     float single = (float)value;
     double twice = value;
@@ -41,7 +37,7 @@ static void set(const struct row_shape *shape, unsigned char *row, unsigned i, i
     memcpy(row + i * bytes, from, bytes);
 }
 
-/* Rows, and bases of which in row r every (r + 1)st element differs. */
+/* Makes rows and bases; in row r every (r + 1)st element differs. */
 static void fill(const struct row_shape *shape, unsigned char *rows, unsigned char *bases) {
     for (unsigned r = 0; r < ROWS; r++) {
         for (unsigned i = 0; i < WIDTH; i++) {
@@ -52,7 +48,7 @@ static void fill(const struct row_shape *shape, unsigned char *rows, unsigned ch
     }
 }
 
-/* The deltas of all rows; their bytes. */
+/* Writes the deltas of all rows. Returns their size in bytes. */
 static size_t write_deltas(const struct rows_codec *codec, const struct row_shape *shape, unsigned char *rows,
                            unsigned char *bases, enum rows_after after, unsigned char *to) {
     size_t at = 0;
@@ -66,8 +62,7 @@ static size_t write_deltas(const struct rows_codec *codec, const struct row_shap
     return at;
 }
 
-static void test_deltas_add_up_to_the_rows(void **state) {
-    (void)state;
+TEST(deltas_add_up_to_the_rows) {
     for (unsigned c = 0; c < CASE_COUNT; c++) {
         const struct row_shape *shape = &CASES[c].shape;
         const struct rows_codec *codec = rows_codec(CASES[c].encoding);
@@ -92,7 +87,7 @@ static void test_deltas_add_up_to_the_rows(void **state) {
                 assert_int_equal(codec->subtract(shape, sums, bytes, ROWS), at);
                 assert_memory_equal(sums, copies, size);
             }
-            memset(sums, 0, sizeof sums); /* a copy is what adding to nothing makes */
+            memset(sums, 0, sizeof sums); /* adding to zeros makes a copy */
             codec->add(shape, sums, bytes, ROWS);
             assert_int_equal(codec->copy(shape, copies, bytes, ROWS), at);
             assert_memory_equal(copies, sums, size);
@@ -102,8 +97,7 @@ static void test_deltas_add_up_to_the_rows(void **state) {
     }
 }
 
-static void test_written_rows_are_read(void **state) {
-    (void)state;
+TEST(written_rows_are_read) {
     for (unsigned c = 0; c < CASE_COUNT; c++) {
         const struct row_shape *shape = &CASES[c].shape;
         const struct rows_codec *codec = rows_codec(CASES[c].encoding);
@@ -118,7 +112,7 @@ static void test_written_rows_are_read(void **state) {
         assert_int_equal(codec->copy(shape, copies, (const unsigned char *)encoded, ROWS), size);
         assert_memory_equal(copies, rows, (size_t)ROWS * shape->row_bytes);
         assert_true((codec->feed == NULL) == (codec->unsent == NULL));
-        if (codec->feed != NULL) { /* of these numbers nothing is left out */
+        if (codec->feed != NULL) { /* no element of these numbers is left unsent */
             codec->feed(shape, errors, rows, ROWS);
             for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
                 assert_int_equal(errors[i], 0);
@@ -133,26 +127,24 @@ static size_t not_finite(enum aml_type type, enum wire_encoding encoding, const 
     return rows_not_finite(&shape, &view);
 }
 
-static void test_finite_numbers_are_told_from_others(void **state) {
-    (void)state;
+TEST(finite_numbers_are_told_from_others) {
     float values[4][3] = {{1, -FLT_MAX, FLT_MIN}, {0, -0.0F, FLT_TRUE_MIN}, {1, 1, 1}, {1, 1, 1}};
     uint16_t half[4][3] = {{0x3F80, 0xFF7F, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}};
     assert_int_equal(not_finite(AML_FLOAT32, WIRE_FULL, values), 4);
     assert_int_equal(not_finite(AML_FLOAT32, WIRE_BF16, half), 4);
     values[3][2] = -INFINITY;
-    half[3][0] = 0xFF80; /* the same */
+    half[3][0] = 0xFF80; /* minus infinity */
     assert_int_equal(not_finite(AML_FLOAT32, WIRE_FULL, values), 3);
     assert_int_equal(not_finite(AML_FLOAT32, WIRE_BF16, half), 3);
     values[1][1] = NAN;
-    half[2][2] = 0x7FC0; /* the same */
+    half[2][2] = 0x7FC0; /* a NaN */
     assert_int_equal(not_finite(AML_FLOAT32, WIRE_FULL, values), 1);
     assert_int_equal(not_finite(AML_FLOAT32, WIRE_BF16, half), 2);
     assert_int_equal(not_finite(AML_INT32, WIRE_FULL, values), 4);
 }
 
-/* What is appended is found, in the message and through a check. */
-static void test_appended_rows_are_found(void **state) {
-    (void)state;
+/* Appended rows are found in the message and by rows_check. */
+TEST(appended_rows_are_found) {
     const struct row_shape shapes[] = {CASES[0].shape, CASES[2].shape};
     struct message message = {.type = MESSAGE_FLUSH};
     struct rows_view views[WIRE_TABLES_MAX], found;
@@ -165,7 +157,7 @@ static void test_appended_rows_are_found(void **state) {
         memset(values->data, 0, values->size);
         rows_append(&message, t, WIRE_FULL, keys, values);
     }
-    assert_int_equal(rows_frames_check(&message, NULL), 0);
+    assert_int_equal(rows_frames_check(&message, "PUSH", NULL), 0);
     assert_int_equal(rows_check(&message, shapes, 2, views, NULL), 2);
     for (uint32_t t = 0; t < 2; t++) {
         assert_true(rows_find(&message, t, &found));
@@ -179,14 +171,4 @@ static void test_appended_rows_are_found(void **state) {
     }
     assert_false(rows_find(&message, 2, &found));
     message_close(&message);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_deltas_add_up_to_the_rows),
-        cmocka_unit_test(test_written_rows_are_read),
-        cmocka_unit_test(test_finite_numbers_are_told_from_others),
-        cmocka_unit_test(test_appended_rows_are_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,10 @@
-/* The schedule of assignments: parts that follow each other, catch-ups after failures, and at random that every shard
- * has exactly one assignment at each clock that is still to be done (I6), whatever happened. */
-#include "agileml/control/schedule.h"
+/* The schedule of assignments: periods that follow each other, and catch-ups after failures. In random sequences of
+ * events every shard has exactly one assignment at each outstanding clock (I6). */
+#include "agileml/control/decide/schedule.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { SHARDS = 24, NODES = 7, CLOCKS = 64 };
 
@@ -39,7 +33,7 @@ static void assignments_close(struct assignments *assignments) {
     buffer_drop(assignments->shards);
 }
 
-/* The origin on assignment for a shard at a clock; *count is how many there are. */
+/* The origin assigned to a shard at a clock; *count gets the number of such assignments. */
 static actor_id on_assignment(const struct assignments *assignments, uint32_t shard, uint64_t clock, unsigned *count) {
     const struct wire_assignment *assignment = (const void *)assignments->records->data;
     const uint32_t *shards = (const void *)assignments->shards->data;
@@ -82,8 +76,7 @@ static bool is_dead(const void *context, actor_id node) {
     return dead[(node >> ACTOR_PART_BITS) - 2];
 }
 
-static void parts_follow_each_other(void **state) {
-    (void)state;
+TEST(parts_follow_each_other) {
     struct schedule schedule;
     actor_id owners[SHARDS];
     unsigned count;
@@ -92,7 +85,8 @@ static void parts_follow_each_other(void **state) {
     deal(owners, 5);
     schedule_prepare(&schedule, owners);
     struct assignments assignments = assignments_of(&schedule);
-    assert_int_equal(on_assignment(&assignments, 3, 1000, &count), node_of(0)); /* not named: the old ones go on */
+    /* the switch's clock is not set yet: the old assignments go on */
+    assert_int_equal(on_assignment(&assignments, 3, 1000, &count), node_of(0));
     assert_int_equal(on_assignment(&assignments, 3, WIRE_CLOCK_NEVER, &count), node_of(3));
     assignments_close(&assignments);
     schedule_name(&schedule, 10);
@@ -114,8 +108,7 @@ static void parts_follow_each_other(void **state) {
     schedule_close(&schedule);
 }
 
-static void a_dead_nodes_clocks_become_catch_ups(void **state) {
-    (void)state;
+TEST(a_dead_nodes_clocks_become_catch_ups) {
     struct schedule schedule;
     actor_id owners[SHARDS];
     actor_id takeover[SHARDS];
@@ -131,14 +124,14 @@ static void a_dead_nodes_clocks_become_catch_ups(void **state) {
     struct assignments assignments = assignments_of(&schedule);
     assert_int_equal(on_assignment(&assignments, 1, 6, &count), origin_catch_up(node_of(0), 2));
     assert_int_equal(on_assignment(&assignments, 1, 7, &count), origin_catch_up(node_of(0), 2));
-    assert_int_equal(on_assignment(&assignments, 1, 8, &count), node_of(0)); /* with its own from then on */
-    assert_int_equal(on_assignment(&assignments, 0, 6, &count), node_of(0)); /* a survivor's stay its own */
+    /* from then on the node's own assignment */
+    assert_int_equal(on_assignment(&assignments, 1, 8, &count), node_of(0));
+    assert_int_equal(on_assignment(&assignments, 0, 6, &count), node_of(0)); /* a survivor keeps its own clocks */
     assignments_close(&assignments);
     schedule_close(&schedule);
 }
 
-static void goes_back_behind_what_dead_nodes_did(void **state) {
-    (void)state;
+TEST(goes_back_behind_what_dead_nodes_did) {
     struct schedule schedule;
     actor_id owners[SHARDS];
     actor_id takeover[SHARDS];
@@ -157,17 +150,16 @@ static void goes_back_behind_what_dead_nodes_did(void **state) {
     check_one_assignment(&schedule, 5, 20);
     struct assignments assignments = assignments_of(&schedule);
     assert_int_equal(on_assignment(&assignments, 1, 6, &count),
-                     origin_catch_up(node_of(0), 3)); /* it was done, and is undone */
+                     origin_catch_up(node_of(0), 3)); /* the clock was done, and is undone */
     assert_int_equal(on_assignment(&assignments, 2, 9, &count), origin_catch_up(node_of(0), 3));
-    assert_int_equal(on_assignment(&assignments, 1, 8, &count), node_of(0)); /* what was its own before stays that */
+    assert_int_equal(on_assignment(&assignments, 1, 8, &count), node_of(0)); /* its earlier clocks remain its own */
     assignments_close(&assignments);
     schedule_forget(&schedule, 9);
     assert_int_equal(schedule.catch_up_count, 0);
     schedule_close(&schedule);
 }
 
-static void takes_over_what_was_taken_over(void **state) {
-    (void)state;
+TEST(takes_over_what_was_taken_over) {
     struct schedule schedule;
     actor_id owners[SHARDS];
     actor_id takeover[SHARDS];
@@ -194,7 +186,7 @@ static void takes_over_what_was_taken_over(void **state) {
     schedule_close(&schedule);
 }
 
-/* An origin's assignments are of different clocks: servers tell its flushes apart by the clock alone. */
+/* An origin's assignments have disjoint clocks, as servers identify its flushes by the clock alone. */
 static void check_disjoint(const struct schedule *schedule) {
     struct assignments assignments = assignments_of(schedule);
     const struct wire_assignment *assignment = (const void *)assignments.records->data;
@@ -211,14 +203,13 @@ static void check_disjoint(const struct schedule *schedule) {
     assignments_close(&assignments);
 }
 
-static void every_shard_has_one_assignment_whatever_happens(void **state) {
-    (void)state;
+TEST(every_shard_has_one_assignment_whatever_happens) {
     for (uint64_t seed = 0; seed < 2000; seed++) {
         struct schedule schedule;
         actor_id owners[SHARDS];
         bool dead[NODES] = {false};
         uint64_t random = seed << 20;
-        uint64_t restore = 0; /* beyond it everyone who has an assignment is alive */
+        uint64_t restore = 0; /* all nodes with an assignment after this clock are alive */
         uint64_t committed = 0;
         uint64_t reached = 0;
         unsigned alive = NODES;
@@ -259,7 +250,8 @@ static void every_shard_has_one_assignment_whatever_happens(void **state) {
                     owners[s] = node_of(n);
                 }
                 schedule_cancel(&schedule);
-                restore = committed + hash_mix(random++) % (reached - committed + 1); /* even behind the last one */
+                /* even before the previous restore */
+                restore = committed + hash_mix(random++) % (reached - committed + 1);
                 uint64_t end = schedule_recover(&schedule, is_dead, dead, owners,
                                                 &(struct schedule_restore){committed, restore, reached, 2 + step});
                 assert_true(end >= reached);
@@ -278,15 +270,4 @@ static void every_shard_has_one_assignment_whatever_happens(void **state) {
         }
         schedule_close(&schedule);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_follow_each_other),
-        cmocka_unit_test(a_dead_nodes_clocks_become_catch_ups),
-        cmocka_unit_test(goes_back_behind_what_dead_nodes_did),
-        cmocka_unit_test(takes_over_what_was_taken_over),
-        cmocka_unit_test(every_shard_has_one_assignment_whatever_happens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
-/* Servers that serve and follow one partition: two or three of them, a network that is a queue, and agents and workers
- * whose messages the tests write and read. What a replica holds is compared, to the bit, with a partition that got the
- * same flushes and knew no servers. */
+/* Servers that serve and follow one partition: two or three servers, a queue as the network, and agents and workers
+ * whose messages the tests write and read. Replicas are compared, to the bit, with a partition that got the same
+ * flushes without any server. */
 #include "agileml/ps/server.h"
+#include "tests/test.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { SERVERS = 3, ORIGINS = 2, TABLES = 3, KEYS = 9, WIDTH = 2, ROWS = 40, CLOCKS = 40, QUEUE = 4096, NEVER = -1 };
 
@@ -24,11 +18,11 @@ struct image {
     unsigned char rows[TABLES][KEYS][WIDTH * 8];
 };
 
-/* What an agent or a worker heard last. */
+/* The last message that an agent or a worker received. */
 struct heard {
     bool any;
-    struct message message; /* without frames, but for REPLICAS */
-    unsigned rows;          /* of a PUSH: rows of all those that came */
+    struct message message; /* without frames, except for REPLICAS */
+    unsigned rows;          /* number of rows in all PUSHes received */
 };
 
 struct world_io {
@@ -38,25 +32,25 @@ struct world_io {
     uint64_t timer_us;
 };
 
-/* Messages under way, and which of them are lost. */
+/* Messages under way, and messages to be lost. */
 struct world_network {
     struct {
         actor_id from, to;
         struct message message;
     } queue[QUEUE];
     unsigned queued;
-    enum message_type lose; /* messages of this type are lost ... */
-    unsigned lose_count;    /* ... so many */
-    unsigned sent[64];      /* by type */
+    enum message_type lose; /* type of messages that are lost */
+    unsigned lose_count;    /* number of messages still to be lost */
+    unsigned sent[64];      /* messages sent, by type */
 };
 
-/* What agents and workers have heard. */
+/* Messages received by agents and workers. */
 struct world_heard {
     struct heard replicas[SERVERS], written[SERVERS], accused[SERVERS], pushed[ORIGINS][SERVERS];
-    unsigned failures;    /* FAILs that agents heard */
-    int failure;          /* the last one's code */
-    unsigned accusations; /* that agents heard */
-    unsigned scanned;     /* ROWS that were sent */
+    unsigned failures;    /* number of FAILs */
+    int failure;          /* code of the last FAIL */
+    unsigned accusations; /* number of ACCUSEs */
+    unsigned scanned;     /* number of ROWS sent */
 };
 
 /* The plan of all servers. */
@@ -66,8 +60,8 @@ struct world_plan {
     uint64_t restore;
     bool reliable[SERVERS];
     bool traditional, transient;
-    actor_id guest; /* one more node in the plans, without assignments */
-    uint64_t joins; /* the first clock of the second origin, if that is not the first of all */
+    actor_id guest; /* a further node in the plans, without assignments */
+    uint64_t joins; /* first clock of the second origin, if it joins later */
     uint64_t final;
     uint64_t checkpoint_number, checkpoint_committed;
 };
@@ -81,6 +75,7 @@ struct world_write {
 };
 
 struct world {
+    struct world *next; /* next open world */
     struct job job;
     struct world_io ios[SERVERS];
     struct server servers[SERVERS];
@@ -95,6 +90,8 @@ struct world {
     struct world_write write;
 };
 
+static struct world *open_worlds; /* closed by the test, or by close_all after it */
+
 /* ---- The network ---- */
 
 static uint64_t world_now(struct io *io) {
@@ -102,7 +99,6 @@ static uint64_t world_now(struct io *io) {
 }
 
 static uint64_t world_random(struct io *io) {
-    (void)io;
     return 1;
 }
 
@@ -169,7 +165,7 @@ static void outside_receive(struct world *world, actor_id from, actor_id to, con
     }
 }
 
-/* Delivers until nothing is under way. */
+/* Delivers messages until none is under way. */
 static void settle(struct world *world) {
     for (unsigned steps = 0; world->network.queued > 0; steps++) {
         assert_true(steps < 100000);
@@ -225,11 +221,10 @@ static void hook_write(void *context, struct partition *partition, const struct 
     world->write.count++;
 }
 
-/* A checkpoint of which every row is the reference's. */
+/* Reads a checkpoint whose rows are the reference's. */
 static int hook_read(void *context, struct partition *partition, const char *path, uint64_t clock,
                      struct error *error) {
     struct world *world = context;
-    (void)error;
     assert_string_equal(path, "/resume");
     assert_int_equal(clock, world->reference->clock);
     for (unsigned t = 0; t < TABLES; t++) {
@@ -259,6 +254,8 @@ static void job_add(struct job *job, enum aml_type type, enum aml_mode mode, uin
 
 static struct world *world_open(void) {
     struct world *world = memory_zeroed(1, sizeof *world);
+    world->next = open_worlds;
+    open_worlds = world;
     job_add(&world->job, AML_INT64, AML_ADD, ROWS);
     job_add(&world->job, AML_FLOAT32, AML_ADD, 0);
     job_add(&world->job, AML_FLOAT64, AML_PUT, ROWS);
@@ -284,6 +281,11 @@ static struct world *world_open(void) {
 }
 
 static void world_close(struct world *world) {
+    struct world **place = &open_worlds;
+    while (*place != world) {
+        place = &(*place)->next;
+    }
+    *place = world->next;
     assert_int_equal(world->heard.failures, 0);
     for (unsigned s = 0; s < SERVERS; s++) {
         server_close(&world->servers[s]);
@@ -309,7 +311,7 @@ static void place(struct world *world, int server, int backup, int next_server, 
                                                     .next_backup = named(next_backup)};
 }
 
-/* The plan as it is now, as a new version; both origins work in all clocks, or the second one later. */
+/* The present plan as a new version; both origins work in all clocks, or the second joins later. */
 static struct message make_plan(struct world *world, uint64_t from_clock, uint32_t commit_every) {
     struct message plan = {.type = MESSAGE_PLAN, .epoch = world->plan.epoch, .frame_count = 5};
     plan.plan = (struct message_plan){.version = ++world->plan.version,
@@ -354,7 +356,7 @@ static void tell_plan(struct world *world, unsigned s, struct message *plan) {
     server_receive(&world->servers[s], actor_node(server_id(s)), plan);
 }
 
-/* To all servers that are up. */
+/* Sends a new plan to all running servers. */
 static void new_plan(struct world *world, uint64_t from_clock, uint32_t commit_every) {
     struct message plan = make_plan(world, from_clock, commit_every);
     for (unsigned s = 0; s < SERVERS; s++) {
@@ -376,7 +378,7 @@ static void fence(struct world *world) {
     settle(world);
 }
 
-/* One origin's flush of one clock: the same each time. Floats that round; a row to put has one writer. */
+/* An origin's flush of a clock, the same each time. Floats round, and a row to overwrite has one writer. */
 static struct message make_flush(struct world *world, unsigned origin, uint64_t clock) {
     struct message flush = {.type = MESSAGE_FLUSH, .epoch = world->plan.epoch, .frame_count = 1};
     struct wire_directory_entry directory[TABLES];
@@ -436,7 +438,7 @@ static struct image image_of(struct partition *partition) {
     return image;
 }
 
-/* The image of a clock, from the reference. */
+/* The reference's image at a clock. */
 static const struct image *image_at(struct world *world, uint64_t clock) {
     assert_true(clock <= CLOCKS);
     while (world->reference->clock < clock) {
@@ -446,8 +448,9 @@ static const struct image *image_at(struct world *world, uint64_t clock) {
             struct message flush = make_flush(world, o, next);
             struct rows_view views[WIRE_TABLES_MAX];
             int count = rows_check(&flush, world->job.shapes, TABLES, views, NULL);
-            assert_int_equal(partition_flush(world->reference, origins[o], next, views, (unsigned)count, NULL),
-                             FLUSH_TAKEN);
+            assert_int_equal(
+                partition_flush(world->reference, origins[o], next, 0, false, views, (unsigned)count, NULL),
+                FLUSH_TAKEN);
             message_close(&flush);
         }
         assert_true(partition_advance(world->reference));
@@ -461,7 +464,7 @@ static struct partition *partition_at(struct world *world, unsigned s) {
     return world->servers[s].replicas[0].partition;
 }
 
-/* The replica's rows are at `clock`, and right. */
+/* Checks that the replica's rows are those of `clock`. */
 static void assert_state(struct world *world, unsigned s, uint64_t clock) {
     struct partition *partition = partition_at(world, s);
     assert_non_null(partition);
@@ -470,7 +473,7 @@ static void assert_state(struct world *world, unsigned s, uint64_t clock) {
     assert_memory_equal(&image, image_at(world, clock), sizeof image);
 }
 
-/* Clocks up to `last` are flushed to server `s`. */
+/* Flushes clocks `first` to `last` to server `s`. */
 static void run_clocks(struct world *world, unsigned s, uint64_t first, uint64_t last, uint64_t committed) {
     for (uint64_t c = first; c <= last; c++) {
         for (unsigned o = 0; o < ORIGINS; o++) {
@@ -520,7 +523,7 @@ static bool in_step(const struct world *world, unsigned s) {
 
 /* ---- Following ---- */
 
-/* Sends one piece of a flush: what it has of one of its tables; the last table's is the last piece. */
+/* Sends a piece of a flush: the rows of one of its tables. The last table's rows are the last piece. */
 static void send_piece(struct world *world, unsigned s, unsigned origin, uint64_t clock, uint32_t piece) {
     struct message flush = make_flush(world, origin, clock);
     const struct wire_directory_entry *directory = (const void *)flush.frames[0]->data;
@@ -538,7 +541,7 @@ static void send_piece(struct world *world, unsigned s, unsigned origin, uint64_
     settle(world);
 }
 
-/* How many pieces the server says that it has of the origin's next flush. */
+/* The number of pieces that the server has of the origin's next flush. */
 static uint32_t pieces_at(struct world *world, unsigned s, unsigned origin) {
     struct message pull = {.type = MESSAGE_PULL, .epoch = world->plan.epoch, .pull = {.number = 1}};
     server_receive(&world->servers[s], origins[origin], &pull);
@@ -546,8 +549,7 @@ static uint32_t pieces_at(struct world *world, unsigned s, unsigned origin) {
     return last_push(world, origin, s)->pieces;
 }
 
-static void test_pieces_of_flushes(void **state) {
-    (void)state;
+TEST(pieces_of_flushes) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
@@ -559,13 +561,13 @@ static void test_pieces_of_flushes(void **state) {
     send_flush(world, 0, 1, 1, 0);
     assert_int_equal(partition_at(world, 0)->clock, 0);
     send_piece(world, 0, 0, 1, 1);
-    new_plan(world, WIRE_CLOCK_NEVER, 1); /* nothing is lost by a plan that ends no epoch */
+    new_plan(world, WIRE_CLOCK_NEVER, 1); /* a plan without a new epoch drops nothing */
     assert_int_equal(pieces_at(world, 0, 0), 2);
     send_piece(world, 0, 0, 1, 2);
     assert_int_equal(pieces_at(world, 0, 0), 0);
     assert_int_equal(last_push(world, 0, 0)->received, 1);
     assert_state(world, 0, 1);
-    /* A recovery: all pieces of a clock count, or none. */
+    /* A recovery: either all pieces of a clock count or none. */
     send_piece(world, 0, 0, 2, 0);
     send_piece(world, 0, 0, 2, 1);
     fence(world);
@@ -573,7 +575,7 @@ static void test_pieces_of_flushes(void **state) {
     new_plan(world, 0, 1);
     send_subscribe(world, 0, 0, 2, 1, false);
     assert_int_equal(pieces_at(world, 0, 0), 0);
-    send_piece(world, 0, 0, 2, 2); /* the last one alone */
+    send_piece(world, 0, 0, 2, 2); /* only the last piece */
     send_flush(world, 0, 1, 2, 0);
     assert_int_equal(partition_at(world, 0)->clock, 1);
     for (uint32_t piece = 0; piece < TABLES; piece++) {
@@ -582,11 +584,9 @@ static void test_pieces_of_flushes(void **state) {
     assert_state(world, 0, 2);
     run_clocks(world, 0, 3, 3, 2);
     assert_state(world, 1, 2); /* the follower has the sums */
-    world_close(world);
 }
 
-static void test_a_backup_follows(void **state) {
-    (void)state;
+TEST(a_backup_follows) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
@@ -602,28 +602,25 @@ static void test_a_backup_follows(void **state) {
     assert_int_equal(partition_reached(partition_at(world, 1)), 4);
     assert_int_equal(durable(world, 0), 4);
     assert_int_equal(last_push(world, 0, 0)->clock, 4);
-    assert_int_equal(last_push(world, 0, 0)->durable, 4); /* told although the clock did not advance */
+    assert_int_equal(last_push(world, 0, 0)->durable, 4); /* pushed although the clock did not advance */
     assert_int_equal(last_push(world, 0, 0)->from_clock, 4);
     run_clocks(world, 0, 5, 5, 2);
-    assert_int_equal(last_push(world, 0, 0)->durable, 4); /* no commit point */
+    assert_int_equal(last_push(world, 0, 0)->durable, 4); /* not a commit point */
     assert_int_equal(world->servers[1].committed, 0);
     run_clocks(world, 0, 6, 6, 4);
-    assert_state(world, 1, 4); /* the update said what is committed */
+    assert_state(world, 1, 4); /* the update contains the committed clock */
     assert_int_equal(world->servers[0].replicas[0].followers[0].update_count, 0);
-    /* Only what can be needed is kept. */
+    /* Only restore points that may be needed are kept. */
     assert_int_equal(partition_at(world, 0)->points[0].clock, 4);
-    world_close(world);
 }
 
 static int fail_steps(const struct aml_steps *steps, const void *parameters) {
-    (void)parameters;
     snprintf(steps->error, steps->error_bytes, "no");
-    return AML_ESTOP; /* which would mean that a user has ended the node */
+    return AML_ESTOP; /* outside an optimizer: a user ended the node */
 }
 
-/* What an optimizer leaves when it fails is no state of the model: no follower, node or checkpoint gets it. */
-static void test_rows_of_a_failed_optimizer_go_nowhere(void **state) {
-    (void)state;
+/* Rows that a failed optimizer leaves are not a state of the model: no follower, node or checkpoint gets them. */
+TEST(rows_of_a_failed_optimizer_go_nowhere) {
     struct world *world = world_open();
     world->job.tables[0].apply_rows = fail_steps;
     world->plan.reliable[1] = true;
@@ -640,11 +637,9 @@ static void test_rows_of_a_failed_optimizer_go_nowhere(void **state) {
     assert_int_equal(world->heard.failures, 1);
     assert_int_equal(world->heard.failure, AML_EFAIL);
     world->heard.failures = 0;
-    world_close(world);
 }
 
-static void test_a_new_replica_is_copied_while_flushes_come(void **state) {
-    (void)state;
+TEST(a_new_replica_is_copied_while_flushes_come) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
@@ -653,7 +648,8 @@ static void test_a_new_replica_is_copied_while_flushes_come(void **state) {
     assert_int_equal(durable(world, 0), 5);
     place(world, 0, NEVER, 2, 0);
     struct message plan = make_plan(world, WIRE_CLOCK_NEVER, 3);
-    tell_plan(world, 2, &plan); /* which asks before the other knows, in vain */
+    /* server 2 requests its copy without success, as server 0 does not have this plan yet */
+    tell_plan(world, 2, &plan);
     settle(world);
     assert_false(in_step(world, 2));
     tell_plan(world, 0, &plan);
@@ -662,7 +658,7 @@ static void test_a_new_replica_is_copied_while_flushes_come(void **state) {
     world->network.lose_count = 1;
     pass(world, SERVER_FOLLOW_RETRY_MAX_US);
     message_close(&plan);
-    assert_false(in_step(world, 2)); /* clock 5 is no commit point of this plan: what lets it catch up comes at 6 */
+    assert_false(in_step(world, 2)); /* 5 is not a commit point of this plan: the final update comes at 6 */
     run_clocks(world, 0, 6, 6, 5);
     assert_true(in_step(world, 2));
     assert_state(world, 2, 6);
@@ -671,10 +667,9 @@ static void test_a_new_replica_is_copied_while_flushes_come(void **state) {
     run_clocks(world, 0, 10, 12, 9);
     assert_int_equal(partition_reached(partition_at(world, 2)), 12);
     assert_state(world, 2, 9);
-    world_close(world);
 }
 
-/* Receives a FOLLOW or a PULL, and counts the rows of what is sent on that. */
+/* Receives a FOLLOW or a PULL, and counts the rows of the answer. */
 static unsigned rows_sent(struct world *world, actor_id from, struct message *message, struct message *answer) {
     struct rows_view views[WIRE_TABLES_MAX];
     unsigned rows = 0;
@@ -682,7 +677,7 @@ static unsigned rows_sent(struct world *world, actor_id from, struct message *me
     assert_int_equal(world->network.queued, 0);
     server_receive(&world->servers[0], from, message);
     assert_int_equal(world->network.queued, 1);
-    *answer = world->network.queue[0].message; /* its frames stay the queue's */
+    *answer = world->network.queue[0].message; /* the queue still owns its frames */
     int count = rows_check(answer, world->job.shapes, TABLES, views, NULL);
     assert_true(count >= 0);
     while (count-- > 0) {
@@ -693,9 +688,8 @@ static unsigned rows_sent(struct world *world, actor_id from, struct message *me
     return rows;
 }
 
-/* What was sent may be on its way for long: rows are sent again only to who says that they were lost. */
-static void test_repeats_are_small(void **state) {
-    (void)state;
+/* Messages may be under way for a long time: rows are sent again only if the receiver reports them lost. */
+TEST(repeats_are_small) {
     struct world *world = world_open();
     struct message answer;
     world->plan.reliable[1] = true;
@@ -706,7 +700,7 @@ static void test_repeats_are_small(void **state) {
     run_clocks(world, 0, 1, 3, 0);
     struct message pull = {.type = MESSAGE_PULL, .pull = {.number = 7, .clock = 1}};
     assert_int_equal(rows_sent(world, origins[0], &pull, &answer), 0);
-    assert_int_equal(answer.push.from_clock, 3); /* up to there it was sent */
+    assert_int_equal(answer.push.from_clock, 3); /* rows were sent up to this clock */
     assert_int_equal(answer.push.clock, 3);
     assert_int_equal(answer.push.received, 3);
     assert_int_equal(answer.push.pull, 7);
@@ -715,11 +709,12 @@ static void test_repeats_are_small(void **state) {
     assert_int_equal(answer.push.from_clock, 1);
     assert_int_equal(answer.push.clock, 3);
     pull.pull.number = 8;
-    assert_int_equal(rows_sent(world, origins[1], &pull, &answer), 0); /* a stranger hears that we are here */
+    /* a worker without a subscription only learns that the server is there */
+    assert_int_equal(rows_sent(world, origins[1], &pull, &answer), 0);
     assert_int_equal(answer.push.pull, 8);
     struct message follow = {.type = MESSAGE_FOLLOW, .follow = {.number = 9, .caught_up = 1, .clock = 2}};
     follow.epoch = world->plan.epoch;
-    server_receive(&world->servers[0], server_id(1), &follow); /* news: no answer */
+    server_receive(&world->servers[0], server_id(1), &follow); /* an acknowledgement: no answer */
     settle(world);
     assert_int_equal(durable(world, 0), 2);
     assert_int_equal(rows_sent(world, server_id(1), &follow, &answer), 0);
@@ -732,12 +727,10 @@ static void test_repeats_are_small(void **state) {
     assert_int_equal(answer.update.follow, 0);
     assert_int_equal(answer.update.from_clock, 2);
     assert_int_equal(answer.update.clock, 3);
-    world_close(world);
 }
 
-/* Likewise the pieces of a copy, and what lets it catch up. */
-static void test_repeats_of_a_copy_are_small(void **state) {
-    (void)state;
+/* The same for the pieces of a copy, and for the update that completes it. */
+TEST(repeats_of_a_copy_are_small) {
     struct world *world = world_open();
     struct message answer;
     world->plan.reliable[0] = true;
@@ -758,7 +751,8 @@ static void test_repeats_of_a_copy_are_small(void **state) {
     follow.follow.again = 1;
     assert_true(rows_sent(world, server_id(2), &follow, &answer) > 0);
     assert_int_equal(answer.update.piece, 1);
-    /* All pieces are there: what changed since 5 is empty, and as lost as any other. */
+    /* The follower has all pieces. The changes since 5 are empty, but the update with them may be lost like any
+     * other. */
     follow.follow = (struct message_follow){.number = 3, .clock = 5, .cursor = UINT64_MAX};
     assert_int_equal(rows_sent(world, server_id(2), &follow, &answer), 0);
     assert_int_equal(answer.update.follow, 0);
@@ -770,12 +764,10 @@ static void test_repeats_of_a_copy_are_small(void **state) {
     rows_sent(world, server_id(2), &follow, &answer);
     assert_int_equal(answer.update.follow, 0);
     assert_int_equal(answer.update.clock, 5);
-    world_close(world);
 }
 
-/* What a follower does on an answer that tells what was sent. */
-static void test_a_follower_asks_again_once(void **state) {
-    (void)state;
+/* A follower gets an answer that lists what was sent to it. */
+TEST(a_follower_asks_again_once) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
@@ -786,7 +778,7 @@ static void test_a_follower_asks_again_once(void **state) {
     struct message sent = {.type = MESSAGE_UPDATE, .epoch = 1, .update = {.from_clock = 1, .clock = 2}};
     sent.update.follow = world->servers[1].replicas[0].following.number;
     world->network.sent[MESSAGE_FOLLOW] = 0;
-    server_receive(&world->servers[1], server_id(0), &sent); /* it has that */
+    server_receive(&world->servers[1], server_id(0), &sent); /* the follower has this update */
     settle(world);
     assert_int_equal(world->network.sent[MESSAGE_FOLLOW], 0);
     sent.update.clock = 4;
@@ -797,18 +789,16 @@ static void test_a_follower_asks_again_once(void **state) {
     assert_int_equal(world->network.queue[0].message.follow.again, 1);
     assert_int_equal(world->network.queue[0].message.follow.clock, 2);
     settle(world);
-    pass(world, SERVER_FOLLOW_RETRY_MAX_US); /* in vain */
+    pass(world, SERVER_FOLLOW_RETRY_MAX_US); /* the request is lost */
     sent.update.follow = world->servers[1].replicas[0].following.number;
     server_receive(&world->servers[1], server_id(0), &sent);
     assert_int_equal(world->network.queued, 1);
     assert_int_equal(world->network.queue[0].message.follow.again, 1);
     settle(world);
     world->down[0] = false;
-    world_close(world);
 }
 
-static void test_a_lost_update_is_sent_again(void **state) {
-    (void)state;
+TEST(a_lost_update_is_sent_again) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
@@ -819,7 +809,7 @@ static void test_a_lost_update_is_sent_again(void **state) {
     run_clocks(world, 0, 2, 4, 0);
     assert_int_equal(partition_reached(partition_at(world, 1)), 1);
     assert_int_equal(durable(world, 0), 1);
-    assert_false(in_step(world, 1)); /* it heard of clock 4 */
+    assert_false(in_step(world, 1)); /* it knows of clock 4 */
     pass(world, SERVER_FOLLOW_RETRY_MAX_US);
     assert_int_equal(partition_reached(partition_at(world, 1)), 4);
     assert_true(in_step(world, 1));
@@ -831,13 +821,12 @@ static void test_a_lost_update_is_sent_again(void **state) {
     pass(world, SERVER_FOLLOW_RETRY_MAX_US);
     assert_int_equal(durable(world, 0), 5);
     assert_state(world, 1, 4);
-    world_close(world);
 }
 
-/* ---- What can't be ---- */
+/* ---- Impossible messages ---- */
 
-/* Server `s` has just been sent what can't be, by the node of `sender`: it reports that once, and no failure of its
- * own. */
+/* Server `s` has just received an impossible message from the node of `sender`. It reports this once, and no failure
+ * of its own. */
 static void expect_accused(struct world *world, unsigned s, actor_id sender, const char *what) {
     assert_int_equal(world->heard.accusations, 1);
     assert_int_equal(world->heard.failures, 0);
@@ -845,10 +834,10 @@ static void expect_accused(struct world *world, unsigned s, actor_id sender, con
     assert_int_equal(world->heard.accused[s].message.epoch, world->plan.epoch);
     assert_string_equal(world->heard.accused[s].message.accuse.text, what);
     world->heard.accusations = 0;
-    world->servers[s].accused = false; /* as if it were another epoch */
+    world->servers[s].accused = false; /* allows another accusation, as in a new epoch */
 }
 
-/* Has server 0 receive the message from the node, twice. */
+/* Server 0 receives the message from the node, twice. */
 static void give(struct world *world, actor_id from, struct message *message) {
     message->epoch = world->plan.epoch;
     server_receive(&world->servers[0], from, message);
@@ -857,9 +846,8 @@ static void give(struct world *world, actor_id from, struct message *message) {
     settle(world);
 }
 
-/* Only a node itself delivers what its worker has computed. */
-static void test_a_flush_in_the_name_of_another_changes_nothing(void **state) {
-    (void)state;
+/* Only the node itself may deliver its worker's flush. */
+TEST(a_flush_in_the_name_of_another_changes_nothing) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
@@ -870,12 +858,10 @@ static void test_a_flush_in_the_name_of_another_changes_nothing(void **state) {
     assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 0);
     run_clocks(world, 0, 1, 5, 4);
     assert_state(world, 0, 5);
-    world_close(world);
 }
 
-/* Rows that are put are kept until the clock is complete; of thousands of pieces that would be too many. */
-static void test_only_the_last_piece_puts(void **state) {
-    (void)state;
+/* Overwritten rows are kept until the clock is complete; the rows of thousands of pieces would be too many. */
+TEST(only_the_last_piece_puts) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
@@ -887,13 +873,11 @@ static void test_only_the_last_piece_puts(void **state) {
                    "FLUSH: partition 0, table t: rows are put by a piece that is not the last one");
     run_clocks(world, 0, 1, 5, 4);
     assert_state(world, 0, 5);
-    world_close(world);
 }
 
-/* A flush with one bad row in its last table is dropped as a whole: the rows before it are not even made. The same
- * flush without the bad row is taken. */
-static void test_a_bad_flush_is_its_senders(void **state) {
-    (void)state;
+/* A flush with one bad row in its last table is dropped as a whole: not even its other rows are made. The same flush
+ * without the bad row is accepted. */
+TEST(a_bad_flush_is_its_senders) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
@@ -903,7 +887,7 @@ static void test_a_bad_flush_is_its_senders(void **state) {
     struct message flush = make_flush(world, 0, 1);
     unsigned last = flush.frame_count - 1;
     uint64_t *keys = (uint64_t *)(void *)flush.frames[last - 1]->data;
-    keys[flush.frames[last - 1]->size / sizeof *keys - 1] = UINT64_MAX - 1; /* of a dense table */
+    keys[flush.frames[last - 1]->size / sizeof *keys - 1] = UINT64_MAX - 1; /* key of a row in a dense table */
     give(world, origins[0], &flush);
     expect_accused(world, 0, origins[0],
                    "FLUSH: partition 0, table t: key 18446744073709551614 is not a row of partition 0");
@@ -922,10 +906,9 @@ static void test_a_bad_flush_is_its_senders(void **state) {
     run_clocks(world, 0, 1, 5, 4);
     assert_state(world, 0, 5);
     assert_int_equal(world->heard.accusations, 0);
-    world_close(world);
 }
 
-/* Of a flush: its numbers of table `t`, which are there. */
+/* The values of table `t` in a flush, which must contain the table. */
 static unsigned char *flushed_values(const struct message *flush, unsigned t) {
     const struct wire_directory_entry *directory = (const void *)flush->frames[0]->data;
     unsigned v = 0;
@@ -935,9 +918,8 @@ static unsigned char *flushed_values(const struct message *flush, unsigned t) {
     return flush->frames[2 + 2 * v]->data;
 }
 
-/* Only where the job says so, and of floating point tables. */
-static void test_numbers_that_are_none_are_the_senders_failure(void **state) {
-    (void)state;
+/* Only in jobs that reject NaNs, and only in floating point tables. */
+TEST(numbers_that_are_none_are_the_senders_failure) {
     static const float infinite = INFINITY;
     static const double none = NAN;
     struct world *world = world_open();
@@ -958,7 +940,7 @@ static void test_numbers_that_are_none_are_the_senders_failure(void **state) {
     assert_int_equal(world->heard.accusations, 1);
     assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 0);
     flush = make_flush(world, 0, 1);
-    memset(flushed_values(&flush, 0), 0xFF, sizeof(int64_t)); /* a whole number */
+    memset(flushed_values(&flush, 0), 0xFF, sizeof(int64_t)); /* in a table of whole numbers */
     give(world, origins[0], &flush);
     assert_int_equal(world->heard.accusations, 1);
     assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 1);
@@ -967,11 +949,9 @@ static void test_numbers_that_are_none_are_the_senders_failure(void **state) {
     memcpy(flushed_values(&flush, 2), &none, sizeof none);
     give(world, origins[0], &flush);
     assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 2);
-    world_close(world);
 }
 
-static void test_a_bad_subscription_is_its_senders(void **state) {
-    (void)state;
+TEST(a_bad_subscription_is_its_senders) {
     static const struct wire_directory_entry entry = {.table = 2, .rows = 1};
     static const uint64_t key = UINT64_MAX - 1;
     struct world *world = world_open();
@@ -986,12 +966,10 @@ static void test_a_bad_subscription_is_its_senders(void **state) {
     assert_null(partition_subscription(partition_at(world, 0), origins[0]));
     send_subscribe(world, 0, 0, 1, 0, false);
     assert_int_equal(last_push(world, 0, 0)->request, 1);
-    world_close(world);
 }
 
-/* A follower drops a bad update, and takes the right one when it comes. */
-static void test_a_bad_update_is_its_senders(void **state) {
-    (void)state;
+/* A follower drops a bad update, and accepts the right update later. */
+TEST(a_bad_update_is_its_senders) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
     place(world, 1, 0, 1, 0);
@@ -1009,12 +987,10 @@ static void test_a_bad_update_is_its_senders(void **state) {
     run_clocks(world, 1, 1, 5, 4);
     assert_int_equal(partition_reached(partition_at(world, 0)), 5);
     assert_int_equal(world->heard.accusations, 0);
-    world_close(world);
 }
 
-/* Whom the plan does not name hears at most that the server is there, and is not even accused. */
-static void test_strangers_get_nothing(void **state) {
-    (void)state;
+/* A sender that is not in the plan learns at most that the server is there, and is not accused. */
+TEST(strangers_get_nothing) {
     const actor_id stranger = (actor_id)77 << ACTOR_PART_BITS;
     struct world *world = world_open();
     place(world, 0, NEVER, 0, NEVER);
@@ -1037,17 +1013,15 @@ static void test_strangers_get_nothing(void **state) {
     scan.scan.min_clock = 0;
     give(world, origins[0], &scan);
     assert_int_equal(world->heard.scanned, 2);
-    for (unsigned n = 0; n < 3; n++) { /* of an epoch whose plan is still to come */
+    for (unsigned n = 0; n < 3; n++) { /* messages of an epoch whose plan has not arrived */
         struct message early = {.type = MESSAGE_SCAN, .epoch = world->plan.epoch + 1};
         server_receive(&world->servers[0], n < 2 ? stranger : origins[0], &early);
     }
     assert_int_equal(world->servers[0].early_count, 1);
-    world_close(world);
 }
 
-/* Of what is committed a server believes a worker what it knows to be possible. */
-static void test_a_clock_is_not_committed_before_it_is_durable(void **state) {
-    (void)state;
+/* A server believes a worker's committed clock only as far as the server knows it to be possible. */
+TEST(a_clock_is_not_committed_before_it_is_durable) {
     struct world *world = world_open();
     place(world, 0, 1, 0, 1);
     world->plan.reliable[1] = true;
@@ -1062,12 +1036,10 @@ static void test_a_clock_is_not_committed_before_it_is_durable(void **state) {
     pass(world, SERVER_FOLLOW_RETRY_MAX_US);
     send_flush(world, 0, 0, 6, WIRE_CLOCK_NEVER);
     assert_int_equal(world->servers[0].committed, 5);
-    world_close(world);
 }
 
-/* A follower that does not answer costs no more than a bounded number of updates, and then gets one for all. */
-static void test_a_deaf_follower_is_caught_up(void **state) {
-    (void)state;
+/* A follower that does not answer costs a bounded number of updates, and later gets one update for all. */
+TEST(a_deaf_follower_is_caught_up) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
     place(world, 0, 1, 0, 1);
@@ -1088,24 +1060,22 @@ static void test_a_deaf_follower_is_caught_up(void **state) {
     pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
     assert_int_equal(partition_reached(partition_at(world, 1)), 3 * SERVER_UPDATES_MAX);
     assert_true(world->network.sent[MESSAGE_UPDATE] <= 2 * SERVER_UPDATES_MAX);
-    world_close(world);
 }
 
-/* ---- Who serves changes at a clock ---- */
+/* ---- Changes of the server at a clock ---- */
 
-static void test_another_server_takes_over(void **state) {
-    (void)state;
+TEST(another_server_takes_over) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     send_subscribe(world, 0, 0, 1, 0, false);
     run_clocks(world, 0, 1, 5, 4);
-    place(world, 0, NEVER, 2, 0); /* stage 1 to 2: the old server becomes the backup */
+    place(world, 0, NEVER, 2, 0); /* from stage 1 to 2: the old server becomes the backup */
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     assert_true(in_step(world, 2));
     send_subscribe(world, 2, 0, 7, 5, false);
-    assert_int_equal(last_push(world, 0, 2)->clock, 0); /* there is nothing to see yet */
+    assert_int_equal(last_push(world, 0, 2)->clock, 0); /* no state to push yet */
     assert_int_equal(last_push(world, 0, 2)->request, 7);
     assert_int_equal(world->heard.pushed[0][2].rows, 0);
     run_clocks(world, 0, 6, 7, 6);
@@ -1119,31 +1089,31 @@ static void test_another_server_takes_over(void **state) {
     pull.pull.clock = 5;
     server_receive(&world->servers[2], origins[0], &pull);
     settle(world);
-    assert_int_equal(last_push(world, 0, 2)->clock, 5); /* we are here */
+    assert_int_equal(last_push(world, 0, 2)->clock, 5); /* the server is there */
     tell_plan(world, 0, &plan);
     tell_plan(world, 1, &plan);
     message_close(&plan);
     settle(world);
     assert_false(server_serves(&world->servers[0], 0, 9));
-    send_flush(world, 0, 0, 9, 6); /* not taken */
+    send_flush(world, 0, 0, 9, 6); /* not accepted */
     run_clocks(world, 0, 8, 8, 6);
     assert_state(world, 0, 8);
-    assert_state(world, 2, 8); /* it serves, so it is there */
+    assert_state(world, 2, 8); /* a serving replica has this clock */
     assert_int_equal(world->servers[2].replicas[0].state, REPLICA_SERVING);
     assert_int_not_equal(world->servers[0].replicas[0].state, REPLICA_SERVING);
     assert_int_equal(last_push(world, 0, 0)->clock, 8);
-    assert_int_equal(durable(world, 2), 8); /* the old one has it, and said so */
+    assert_int_equal(durable(world, 2), 8); /* the old server has it, and has reported it */
     send_flush(world, 2, 0, 9, 8);
     assert_state(world, 2, 9);
     assert_int_equal(last_push(world, 0, 2)->clock, 9);
     assert_true(world->heard.pushed[0][2].rows > 0);
-    assert_int_equal(durable(world, 2), 9); /* the boundary is a commit point */
+    assert_int_equal(durable(world, 2), 9); /* the clock of the switch is a commit point */
     assert_state(world, 0, 8);
     run_clocks(world, 2, 10, 13, 9);
     assert_state(world, 0, 9);
     assert_int_equal(partition_reached(partition_at(world, 0)), 12);
     pull.pull.again = 1;
-    server_receive(&world->servers[2], origins[0], &pull); /* of a clock before its time */
+    server_receive(&world->servers[2], origins[0], &pull); /* for a clock before it served */
     settle(world);
     assert_int_equal(last_push(world, 0, 2)->from_clock, 5);
     assert_int_equal(last_push(world, 0, 2)->clock, 13);
@@ -1153,12 +1123,10 @@ static void test_another_server_takes_over(void **state) {
     run_clocks(world, 2, 14, 16, 12);
     assert_state(world, 0, 12);
     assert_int_equal(partition_reached(partition_at(world, 0)), 16);
-    world_close(world);
 }
 
-/* The switch is named when the partition is at the boundary already. */
-static void test_a_boundary_that_is_reached_already(void **state) {
-    (void)state;
+/* The clock of the switch is set when the partition has already reached it. */
+TEST(a_boundary_that_is_reached_already) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
@@ -1175,12 +1143,12 @@ static void test_a_boundary_that_is_reached_already(void **state) {
     assert_int_equal(durable(world, 2), 10);
     run_clocks(world, 2, 11, 11, 4);
     assert_int_equal(durable(world, 2), 11);
-    assert_state(world, 0, 10); /* it has no part in what comes */
+    assert_state(world, 0, 10); /* the old server has no role after the switch */
     assert_true(in_step(world, 0));
     place(world, 2, 1, 2, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 4);
     assert_null(partition_at(world, 0));
-    /* What the new server has not got committed, it can undo: so back to clock 8, which it only held then. */
+    /* The new server can undo uncommitted clocks, even back to clock 8, which it had only as a follower. */
     fence(world);
     world->plan.restore = 8;
     new_plan(world, WIRE_CLOCK_NEVER, 4);
@@ -1188,7 +1156,6 @@ static void test_a_boundary_that_is_reached_already(void **state) {
     assert_int_equal(partition_reached(partition_at(world, 1)), 8);
     run_clocks(world, 2, 9, 12, 8);
     assert_state(world, 2, 12);
-    world_close(world);
 }
 
 /* ---- Failures ---- */
@@ -1215,7 +1182,7 @@ static struct world *fenced_world(void) {
     send_subscribe(world, 0, 0, 1, 0, false);
     run_clocks(world, 0, 1, 3, 0);
     run_clocks(world, 0, 4, 7, 2);
-    send_flush(world, 0, 0, 8, 2); /* pending */
+    send_flush(world, 0, 0, 8, 2); /* waits for the second origin */
     fence(world);
     assert_restore_points(world, 0, (const uint64_t[]){2, 4, 6, 7}, 4);
     assert_restore_points(world, 1, (const uint64_t[]){2, 4, 6}, 3);
@@ -1223,25 +1190,24 @@ static struct world *fenced_world(void) {
     return world;
 }
 
-static void test_the_server_goes_back(void **state) {
-    (void)state;
+TEST(the_server_goes_back) {
     struct world *world = fenced_world();
     struct message old = make_flush(world, 1, 8);
     old.epoch = world->plan.epoch - 1;
     server_receive(&world->servers[0], origins[1], &old);
     message_close(&old);
-    assert_state(world, 0, 7); /* it stands still */
+    assert_state(world, 0, 7); /* the fenced server does not advance */
     world->plan.restore = 4;
-    send_flush(world, 0, 1, 5, 2); /* of the new epoch, before its plan: waits */
+    send_flush(world, 0, 1, 5, 2); /* a flush of the new epoch, before its plan: waits */
     send_subscribe(world, 0, 1, 1, 4, false);
-    assert_int_equal(last_push(world, 1, 0)->request, 0); /* it is here, no more */
+    assert_int_equal(last_push(world, 1, 0)->request, 0); /* only shows that the server is there */
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_state(world, 0, 4);
     assert_state(world, 1, 2);
     assert_int_equal(partition_reached(partition_at(world, 1)), 4);
     assert_int_equal(last_push(world, 1, 0)->clock, 4);
     assert_int_equal(last_push(world, 1, 0)->received, 5);
-    assert_int_equal(world->heard.pushed[1][0].rows, 0); /* all of clock 4 is known */
+    assert_int_equal(world->heard.pushed[1][0].rows, 0); /* the worker knows all of clock 4 */
     assert_null(partition_subscription(partition_at(world, 0), origins[0]));
     send_flush(world, 0, 0, 5, 2);
     run_clocks(world, 0, 6, 9, 2);
@@ -1249,13 +1215,11 @@ static void test_the_server_goes_back(void **state) {
     assert_int_equal(durable(world, 0), 8);
     run_clocks(world, 0, 10, 10, 8);
     assert_state(world, 1, 8);
-    world_close(world);
 }
 
-/* A node was alone, so nothing was kept. From the plan that names another one on, its server can go back, but not
- * behind the clock at which that plan came. */
-static void test_the_server_goes_back_after_it_was_alone(void **state) {
-    (void)state;
+/* A node was alone, so no restore points were kept. From the plan with a second node on, its server can restore
+ * clocks, but none before that plan. */
+TEST(the_server_goes_back_after_it_was_alone) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
     world->plan.traditional = true;
@@ -1281,10 +1245,10 @@ static void test_the_server_goes_back_after_it_was_alone(void **state) {
     assert_int_equal(durable(world, 0), 8);
     fence(world);
     assert_restore_points(world, 0, (const uint64_t[]){8}, 1);
-    world_close(world);
 }
 
-/* An UPDATE as our agent makes it of its cache: with all rows of server 0's replica, but for so many of table 0. */
+/* An UPDATE as the server's agent makes it from its cache: with all rows of server 0's replica except `missing` rows
+ * of table 0. */
 static struct message make_given(struct world *world, uint64_t clock, uint32_t missing) {
     struct message update = {.type = MESSAGE_UPDATE, .epoch = world->plan.epoch, .update = {.clock = clock}};
     for (unsigned t = 0; t < TABLES; t++) {
@@ -1306,11 +1270,10 @@ static void give_third(struct world *world, actor_id from, struct message *updat
     message_close(update);
 }
 
-/* Both copies are lost, and clock 7 is in the cache of the third server's node. */
-static void test_a_lost_partition_is_served_from_the_cache(void **state) {
-    (void)state;
+/* Both copies are lost, and the cache of the third server's node has clock 7. */
+TEST(a_lost_partition_is_served_from_the_cache) {
     struct world *world = fenced_world();
-    struct message other = make_given(world, 6, 0); /* of a clock that is not restored */
+    struct message other = make_given(world, 6, 0); /* not of the restored clock */
     struct message given = make_given(world, 7, 0);
     world->down[0] = world->down[1] = true;
     world->plan.restore = 7;
@@ -1328,13 +1291,12 @@ static void test_a_lost_partition_is_served_from_the_cache(void **state) {
     assert_restore_points(world, 2, (const uint64_t[]){7, 8, 9}, 3);
     world->plan.restore = 7;
     new_plan(world, WIRE_CLOCK_NEVER, 2);
-    assert_state(world, 2, 7); /* it can go back to what the cache has given */
-    world_close(world);
+    assert_state(world, 2, 7); /* the state from the cache is a restore point */
 }
 
-/* The server takes a partition only whole, only from its own agent, and only for the epoch that it was given for. */
-static void test_what_a_cache_must_not_give(void **state) {
-    (void)state;
+/* The server accepts only a complete partition, only from its own agent, and only for the epoch in which it was
+ * sent. */
+TEST(what_a_cache_must_not_give) {
     for (unsigned c = 0; c < 4; c++) {
         struct world *world = fenced_world();
         struct message given = make_given(world, 7, c == 0 ? 1 : 0);
@@ -1344,27 +1306,24 @@ static void test_what_a_cache_must_not_give(void **state) {
         place(world, 2, NEVER, 2, NEVER);
         give_third(world, actor_node(server_id(c == 1 ? 1 : 2)), &given);
         new_plan(world, WIRE_CLOCK_NEVER, 2);
-        assert_int_equal(world->heard.failures, 1); /* it has no state to serve */
+        assert_int_equal(world->heard.failures, 1); /* no state to serve */
         assert_null(world->servers[2].replicas[0].partition);
         world->heard.failures = 0;
         world_close(world);
     }
 }
 
-/* What was given for an epoch that another one has ended is forgotten. */
-static void test_what_was_given_ends_with_its_epoch(void **state) {
-    (void)state;
+/* A partition from the cache is dropped when its epoch ends. */
+TEST(what_was_given_ends_with_its_epoch) {
     struct world *world = fenced_world();
     struct message given = make_given(world, 7, 0);
     give_third(world, actor_node(server_id(2)), &given);
     assert_int_equal(world->servers[2].given_count, 1);
     fence(world);
     assert_int_equal(world->servers[2].given_count, 0);
-    world_close(world);
 }
 
-static void test_the_backup_serves_when_the_server_is_lost(void **state) {
-    (void)state;
+TEST(the_backup_serves_when_the_server_is_lost) {
     struct world *world = fenced_world();
     world->down[0] = true;
     world->plan.restore = 6;
@@ -1374,66 +1333,61 @@ static void test_the_backup_serves_when_the_server_is_lost(void **state) {
     assert_int_equal(world->servers[1].replicas[0].state, REPLICA_SERVING);
     run_clocks(world, 1, 7, 8, 2);
     assert_state(world, 1, 8);
-    assert_int_equal(durable(world, 1), 8); /* it is reliable itself */
-    fence(world);                           /* once more, before anything is committed: it can still go back */
+    assert_int_equal(durable(world, 1), 8); /* durable, as the server itself is reliable */
+    /* the next fence comes before any commit: all points can still be restored */
+    fence(world);
     assert_restore_points(world, 1, (const uint64_t[]){2, 4, 6, 8}, 4);
     world->plan.restore = 4;
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_state(world, 1, 4);
     run_clocks(world, 1, 5, 5, 4);
     assert_state(world, 1, 5);
-    world_close(world);
 }
 
-static void test_a_replica_that_can_not_be_put_there_follows_from_before(void **state) {
-    (void)state;
+TEST(a_replica_that_can_not_be_put_there_follows_from_before) {
     struct world *world = fenced_world();
     world->plan.restore = 7;
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_state(world, 0, 7);
-    assert_state(world, 1, 2); /* it was put at 6, of which it holds what is not committed ... */
-    assert_int_equal(partition_reached(partition_at(world, 1)), 7); /* ... and 7 is a commit point of the new epoch */
+    assert_state(world, 1, 2); /* restored to 6, but updates not committed are only held */
+    assert_int_equal(partition_reached(partition_at(world, 1)), 7); /* 7 is a commit point of the new epoch */
     assert_true(in_step(world, 1));
     run_clocks(world, 0, 8, 8, 7);
     assert_state(world, 0, 8);
     run_clocks(world, 0, 9, 10, 7);
     assert_state(world, 1, 7);
     assert_int_equal(durable(world, 0), 10);
-    world_close(world);
 }
 
-static void test_old_epochs_and_strangers_are_not_heard(void **state) {
-    (void)state;
+TEST(old_epochs_and_strangers_are_not_heard) {
     struct world *world = world_open();
     place(world, 0, NEVER, 0, NEVER);
     struct message plan = make_plan(world, WIRE_CLOCK_NEVER, 1);
-    server_receive(&world->servers[0], actor_node(server_id(1)), &plan); /* not its own agent */
+    server_receive(&world->servers[0], actor_node(server_id(1)), &plan); /* not from its own agent */
     assert_int_equal(world->servers[0].partition_count, 0);
     send_flush(world, 0, 0, 1, 0); /* waits for the plan */
     tell_plan(world, 0, &plan);
     plan.plan.version--;
     world->plan.placement.server = server_id(1);
-    tell_plan(world, 0, &plan); /* an older one */
+    tell_plan(world, 0, &plan); /* an older plan */
     message_close(&plan);
     settle(world);
     struct message stranger = {.type = MESSAGE_FENCE, .epoch = 5};
     server_receive(&world->servers[0], server_id(1), &stranger);
     send_flush(world, 0, 1, 1, 0);
     assert_state(world, 0, 1);
-    world_close(world);
 }
 
-/* ---- What is durable ---- */
+/* ---- Durable clocks ---- */
 
-static void test_what_is_durable(void **state) {
-    (void)state;
+TEST(what_is_durable) {
     static const struct {
-        bool traditional, reliable; /* the server */
+        bool traditional, reliable; /* of the server */
         int backup;
-        uint64_t durable; /* after clock 3, a commit point each 2, with a backup that hears nothing of the last */
-    } cases[] = {{false, true, NEVER, 2},  /* others could not be put at clock 3 */
+        uint64_t durable;                  /* after clock 3, with commit points every 2 clocks */
+    } cases[] = {{false, true, NEVER, 2},  /* other replicas could not restore clock 3 */
                  {false, true, 1, 2},      /* stage transient */
-                 {false, false, NEVER, 2}, /* no reliable node is to have it */
+                 {false, false, NEVER, 2}, /* no reliable node has it */
                  {false, false, 1, 2},
                  {true, false, NEVER, 3}};
     for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
@@ -1455,21 +1409,32 @@ static void test_what_is_durable(void **state) {
     }
 }
 
-/* A server without a backup that is to be the next one's backup: what the next server has is durable. */
-static void test_durable_where_the_server_becomes_the_backup(void **state) {
-    (void)state;
+/* A server without a backup is to be the next server's backup: clocks that the next server has are durable. */
+TEST(durable_where_the_server_becomes_the_backup) {
     struct world *world = world_open();
     place(world, 0, NEVER, 1, 0);
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     run_clocks(world, 0, 1, 3, 0);
     assert_int_equal(durable(world, 0), 2);
-    world_close(world);
 }
 
-/* Stage transient: a change takes the backups away. Of clocks before the boundary a next server that has not been the
- * backup says nothing, though its machine is reliable: the present server and its backup are to have them. */
-static void test_a_next_server_without_a_backup_waits_for_the_present_one(void **state) {
-    (void)state;
+/* The present server, without a backup, becomes the next server's backup. The next server may have to wait for that
+ * copy but never for its own, however late the committed clock is. */
+TEST(a_next_server_does_not_wait_for_its_own_copy) {
+    struct world *world = world_open();
+    world->plan.reliable[0] = true;
+    place(world, 0, NEVER, 1, 0);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 39, 0);
+    new_plan(world, 40, 1);
+    pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
+    run_clocks(world, 1, 40, 41, 0);
+    assert_int_equal(partition_at(world, 1)->clock, 41);
+}
+
+/* Stage transient: a change removes the backups. A reliable next server that was not the backup can't confirm clocks
+ * before the switch; the present server and its backup must have them. */
+TEST(a_next_server_without_a_backup_waits_for_the_present_one) {
     for (int backup = 1; backup <= 2; backup++) {
         struct world *world = world_open();
         world->plan.reliable[0] = world->plan.reliable[2] = true;
@@ -1491,9 +1456,9 @@ static void test_a_next_server_without_a_backup_waits_for_the_present_one(void *
     }
 }
 
-/* The last clock may be named when its state is there already: that it is durable then is told. */
-static void test_a_plan_that_makes_the_present_clock_durable_is_told_of(void **state) {
-    (void)state;
+/* A plan may make the present clock the last one after its state was pushed. The clock is then durable, and workers
+ * are told. */
+TEST(a_plan_that_makes_the_present_clock_durable_is_told_of) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
@@ -1505,11 +1470,9 @@ static void test_a_plan_that_makes_the_present_clock_durable_is_told_of(void **s
     world->plan.final = 7;
     new_plan(world, WIRE_CLOCK_NEVER, 4);
     assert_int_equal(last_push(world, 0, 0)->durable, 7);
-    world_close(world);
 }
 
-static void test_the_new_backup_counts_beyond_the_boundary(void **state) {
-    (void)state;
+TEST(the_new_backup_counts_beyond_the_boundary) {
     struct world *world = world_open();
     world->plan.reliable[1] = world->plan.reliable[2] = true;
     place(world, 0, 1, 0, 2);
@@ -1518,20 +1481,18 @@ static void test_the_new_backup_counts_beyond_the_boundary(void **state) {
     assert_int_equal(durable(world, 0), 3);
     world->down[2] = true;
     run_clocks(world, 0, 4, 4, 0);
-    assert_int_equal(durable(world, 0), 4); /* the old one */
+    assert_int_equal(durable(world, 0), 4); /* by the old backup */
     new_plan(world, 6, 1);
     run_clocks(world, 0, 5, 7, 0);
-    assert_int_equal(durable(world, 0), 5); /* the old one has no more */
+    assert_int_equal(durable(world, 0), 5); /* the old backup gets no later clocks */
     assert_int_equal(partition_reached(partition_at(world, 1)), 5);
     world->down[2] = false;
     pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
     assert_int_equal(durable(world, 0), 7);
-    world_close(world);
 }
 
-/* Commit points that it never had, or not one by one, are not durable. */
-static void test_a_late_backup_can_be_put_at_what_it_got(void **state) {
-    (void)state;
+/* Commit points that a backup never had, or not one by one, are not durable. */
+TEST(a_late_backup_can_be_put_at_what_it_got) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
     world->down[1] = true;
@@ -1552,12 +1513,10 @@ static void test_a_late_backup_can_be_put_at_what_it_got(void **state) {
     pass(world, 4 * SERVER_FOLLOW_RETRY_MAX_US);
     assert_int_equal(durable(world, 0), 6 + SERVER_UPDATES_MAX);
     assert_int_equal(durable_from(world, 0), 6 + SERVER_UPDATES_MAX);
-    world_close(world);
 }
 
-/* Pushes have the rows that a worker knows where workers keep them, and leave them out elsewhere. */
-static void test_pushes_are_whole_where_they_are_kept(void **state) {
-    (void)state;
+/* Where workers keep pushes, these include rows that the worker knows; elsewhere such rows are left out. */
+TEST(pushes_are_whole_where_they_are_kept) {
     for (unsigned c = 0; c < 3; c++) {
         struct world *world = world_open();
         for (unsigned t = 0; t < TABLES; t++) {
@@ -1572,10 +1531,9 @@ static void test_pushes_are_whole_where_they_are_kept(void **state) {
     }
 }
 
-/* Stage transient: the only copy counts until a backup has caught up, also when one plan after the other names another
- * backup, and the server stands between two commit points. */
-static void test_an_only_copy_counts_while_a_backup_is_made(void **state) {
-    (void)state;
+/* Stage transient: the only copy counts as durable until a backup has caught up. That holds when consecutive plans
+ * name different backups, and between two commit points. */
+TEST(an_only_copy_counts_while_a_backup_is_made) {
     for (int transient = 0; transient < 2; transient++) {
         struct world *world = world_open();
         world->plan.transient = transient != 0;
@@ -1594,9 +1552,8 @@ static void test_an_only_copy_counts_while_a_backup_is_made(void **state) {
     }
 }
 
-/* It makes clocks durable before the boundary too: a server without a backup can't do it otherwise. */
-static void test_a_first_backup_counts_at_once(void **state) {
-    (void)state;
+/* A first backup makes clocks durable before the switch too, as the server has no other backup. */
+TEST(a_first_backup_counts_at_once) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
     place(world, 0, NEVER, 0, 1);
@@ -1607,13 +1564,12 @@ static void test_a_first_backup_counts_at_once(void **state) {
     world->down[1] = false;
     pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
     assert_int_equal(durable(world, 0), 2);
-    assert_int_equal(durable_from(world, 0), 0); /* it was there from the beginning on */
+    assert_int_equal(durable_from(world, 0), 0); /* the backup existed from the start */
     run_clocks(world, 0, 3, 4, 0);
     assert_int_equal(durable(world, 0), 4);
     new_plan(world, 6, 1);
     run_clocks(world, 0, 5, 7, 0);
     assert_int_equal(durable(world, 0), 7);
-    world_close(world);
 }
 
 /* ---- Checkpoints ---- */
@@ -1630,11 +1586,11 @@ static void ask_checkpoint_again(struct world *world, unsigned s, uint64_t numbe
     server_receive(&world->servers[s], actor_node(server_id(s)), &message);
     message_close(&message);
     settle(world);
-    assert_true(world->heard.written[s].any); /* who asks is always answered */
+    assert_true(world->heard.written[s].any); /* a request is always answered */
     assert_int_equal(world->heard.written[s].message.written.number, number);
 }
 
-/* A new attempt. */
+/* Requests a new attempt. */
 static void ask_checkpoint(struct world *world, unsigned s, uint64_t clock) {
     ask_checkpoint_again(world, s, ++world->plan.checkpoint_number, clock);
 }
@@ -1651,8 +1607,7 @@ static void finish_write(struct world *world, unsigned s) {
     expect_written(world, s, WRITTEN_DONE);
 }
 
-static void test_a_follower_is_written_in_place(void **state) {
-    (void)state;
+TEST(a_follower_is_written_in_place) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
@@ -1663,7 +1618,7 @@ static void test_a_follower_is_written_in_place(void **state) {
     expect_written(world, 1, WRITTEN_PROMISED);
     run_clocks(world, 0, 1, 8, 2);
     assert_int_equal(world->write.count, 0);
-    run_clocks(world, 0, 9, 10, 8); /* it passes 4, but not before it is written */
+    run_clocks(world, 0, 9, 10, 8); /* passes 4, but only after writing it */
     assert_int_equal(world->write.count, 1);
     assert_int_equal(world->write.clock, 4);
     assert_false(world->write.copy);
@@ -1676,7 +1631,7 @@ static void test_a_follower_is_written_in_place(void **state) {
     run_clocks(world, 0, 11, 12, 10);
     assert_state(world, 1, 4);
     assert_false(in_step(world, 1));
-    ask_checkpoint(world, 1, 12); /* while the first one is being written */
+    ask_checkpoint(world, 1, 12); /* during the writing of the first */
     expect_written(world, 1, WRITTEN_REFUSED);
     finish_write(world, 1);
     assert_state(world, 1, 10);
@@ -1684,9 +1639,9 @@ static void test_a_follower_is_written_in_place(void **state) {
     ask_checkpoint_again(world, 1, 1, 4); /* the answer was lost */
     expect_written(world, 1, WRITTEN_DONE);
     assert_int_equal(world->heard.written[1].message.written.bytes, 77);
-    ask_checkpoint(world, 1, 4); /* another attempt, for which it is too late */
+    ask_checkpoint(world, 1, 4); /* a new attempt for a clock that is over */
     expect_written(world, 1, WRITTEN_REFUSED);
-    ask_checkpoint(world, 1, 6); /* passed */
+    ask_checkpoint(world, 1, 6); /* over */
     expect_written(world, 1, WRITTEN_REFUSED);
     ask_checkpoint(world, 1, 13); /* never a commit point */
     run_clocks(world, 0, 13, 16, 12);
@@ -1697,19 +1652,17 @@ static void test_a_follower_is_written_in_place(void **state) {
     ask_checkpoint(world, 2, 20); /* no replica */
     assert_int_equal(world->heard.written[2].message.written.state, WRITTEN_REFUSED);
     assert_int_equal(world->write.count, 1);
-    world_close(world);
 }
 
-/* After the last clock no flush tells a follower what is committed: who asks for the checkpoint does. */
-static void test_a_follower_is_written_at_the_last_clock(void **state) {
-    (void)state;
+/* After the last clock no flush brings the committed clock to a follower: the request for the checkpoint does. */
+TEST(a_follower_is_written_at_the_last_clock) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
     world->plan.final = 7;
     new_plan(world, WIRE_CLOCK_NEVER, 4);
     run_clocks(world, 0, 1, 7, 4);
-    assert_int_equal(durable(world, 0), 7); /* no multiple of 4, but the last one */
+    assert_int_equal(durable(world, 0), 7); /* no multiple of 4, but the last clock */
     assert_state(world, 1, 4);
     world->plan.checkpoint_committed = 7;
     ask_checkpoint(world, 1, 7);
@@ -1717,11 +1670,9 @@ static void test_a_follower_is_written_at_the_last_clock(void **state) {
     assert_int_equal(world->write.clock, 7);
     assert_state(world, 1, 7);
     finish_write(world, 1);
-    world_close(world);
 }
 
-static void test_a_serving_replica_writes_a_copy(void **state) {
-    (void)state;
+TEST(a_serving_replica_writes_a_copy) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
@@ -1739,13 +1690,11 @@ static void test_a_serving_replica_writes_a_copy(void **state) {
     fence(world);
     world->plan.restore = 5;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
-    assert_int_equal(world->heard.written[0].message.written.clock, 9); /* of an epoch that is over */
+    assert_int_equal(world->heard.written[0].message.written.clock, 9); /* the refused request was of a past epoch */
     expect_written(world, 0, WRITTEN_REFUSED);
-    world_close(world);
 }
 
-static void test_a_job_goes_on_from_a_checkpoint(void **state) {
-    (void)state;
+TEST(a_job_goes_on_from_a_checkpoint) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
     image_at(world, 6);
@@ -1759,15 +1708,12 @@ static void test_a_job_goes_on_from_a_checkpoint(void **state) {
     run_clocks(world, 0, 7, 8, 6);
     assert_state(world, 0, 8);
     assert_int_equal(durable(world, 0), 8);
-    world_close(world);
 }
 
 /* ---- Workers ---- */
 
-/* A stranger goes by a later plan than the server, which is still to come: it hears that the server is there, and asks
- * again. */
-static void test_subscriptions_of_who_left_are_dropped(void **state) {
-    (void)state;
+/* A stranger may have a later plan than the server: it learns that the server is there, and repeats its request. */
+TEST(subscriptions_of_who_left_are_dropped) {
     const actor_id guest = (actor_id)77 << ACTOR_PART_BITS;
     struct world *world = world_open();
     place(world, 0, NEVER, 0, NEVER);
@@ -1780,7 +1726,7 @@ static void test_subscriptions_of_who_left_are_dropped(void **state) {
     assert_int_equal(world->network.queue[0].message.type, MESSAGE_PUSH);
     assert_int_equal(world->network.queue[0].message.push.request, 0);
     assert_int_equal(world->network.queue[0].message.frame_count, 0);
-    world->network.queued = 0; /* to nobody */
+    world->network.queued = 0; /* drops the answer */
     assert_null(partition_subscription(partition_at(world, 0), guest));
     world->plan.guest = guest;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
@@ -1792,12 +1738,10 @@ static void test_subscriptions_of_who_left_are_dropped(void **state) {
     assert_null(partition_subscription(partition_at(world, 0), guest));
     assert_non_null(partition_subscription(partition_at(world, 0), origins[0]));
     assert_int_equal(partition_subscription(partition_at(world, 0), origins[0])->needs_from, 1);
-    world_close(world);
 }
 
-/* It has the state that it subscribed with, and gets the rest when its first clock comes next. */
-static void test_a_node_that_gets_ready_is_left_alone(void **state) {
-    (void)state;
+/* A joining node has the state of its subscription, and gets the changes when its first clock comes next. */
+TEST(a_node_that_gets_ready_is_left_alone) {
     struct world *world = world_open();
     struct message answer;
     place(world, 0, NEVER, 0, NEVER);
@@ -1825,12 +1769,10 @@ static void test_a_node_that_gets_ready_is_left_alone(void **state) {
     assert_true(world->heard.pushed[1][0].rows > 0);
     run_clocks(world, 0, 8, 8, 0);
     assert_int_equal(last_push(world, 1, 0)->clock, 8);
-    world_close(world);
 }
 
-/* The plan that names the clock comes when that is next already. */
-static void test_a_node_that_begins_at_once_is_told_at_once(void **state) {
-    (void)state;
+/* The plan with the node's first clock arrives when that clock comes next already. */
+TEST(a_node_that_begins_at_once_is_told_at_once) {
     struct world *world = world_open();
     place(world, 0, NEVER, 0, NEVER);
     world->plan.joins = WIRE_CLOCK_NEVER;
@@ -1842,11 +1784,9 @@ static void test_a_node_that_begins_at_once_is_told_at_once(void **state) {
     new_plan(world, 4, 1);
     assert_int_equal(last_push(world, 1, 0)->from_clock, 0);
     assert_int_equal(last_push(world, 1, 0)->clock, 3);
-    world_close(world);
 }
 
-static void test_who_serves_the_first_clock_pushes_what_came_before(void **state) {
-    (void)state;
+TEST(who_serves_the_first_clock_pushes_what_came_before) {
     struct world *world = world_open();
     place(world, 0, NEVER, 1, NEVER);
     world->plan.joins = WIRE_CLOCK_NEVER;
@@ -1858,16 +1798,16 @@ static void test_who_serves_the_first_clock_pushes_what_came_before(void **state
     settle(world);
     send_subscribe(world, 0, 0, 1, 0, false);
     send_subscribe(world, 1, 0, 2, 3, false);
-    assert_int_equal(last_push(world, 0, 1)->clock, 0); /* who works has the state from the other */
+    assert_int_equal(last_push(world, 0, 1)->clock, 0); /* a working node gets its state from the present server */
     send_subscribe(world, 1, 1, 1, 0, false);
-    assert_int_equal(last_push(world, 1, 1)->clock, 3); /* of the copy */
+    assert_int_equal(last_push(world, 1, 1)->clock, 3); /* from the copy */
     assert_int_equal(world->heard.pushed[1][1].rows, TABLES * KEYS);
     world->heard.pushed[1][1].rows = 0;
     world->plan.joins = 6;
     new_plan(world, 6, 1);
     run_clocks(world, 0, 4, 5, 0);
     assert_int_equal(last_push(world, 0, 0)->clock, 5);
-    assert_int_equal(last_push(world, 0, 1)->from_clock, 5); /* nothing but what is durable */
+    assert_int_equal(last_push(world, 0, 1)->from_clock, 5); /* only the durable clock */
     assert_int_equal(last_push(world, 0, 1)->durable, 5);
     assert_false(world->heard.pushed[1][0].any);
     assert_int_equal(last_push(world, 1, 1)->from_clock, 3);
@@ -1878,12 +1818,10 @@ static void test_who_serves_the_first_clock_pushes_what_came_before(void **state
         assert_int_equal(last_push(world, o, 1)->from_clock, 5);
         assert_int_equal(last_push(world, o, 1)->clock, 6);
     }
-    world_close(world);
 }
 
-/* A replica that was given up and opened again does not go by what the worker thinks was agreed. */
-static void test_a_forgotten_subscription_is_told(void **state) {
-    (void)state;
+/* A replica that was dropped and opened again does not rely on the worker's view of the subscription. */
+TEST(a_forgotten_subscription_is_told) {
     struct world *world = world_open();
     struct message answer;
     place(world, 0, NEVER, 0, NEVER);
@@ -1898,12 +1836,10 @@ static void test_a_forgotten_subscription_is_told(void **state) {
     assert_int_equal(answer.push.subscribed, 0);
     send_subscribe(world, 0, 0, 6, 0, false);
     assert_int_equal(partition_subscription(partition_at(world, 0), origins[0])->request, 6);
-    world_close(world);
 }
 
-/* What a worker has given up is pushed no more, and what it has kept is no news. */
-static void test_rows_that_are_given_up_are_not_pushed(void **state) {
-    (void)state;
+/* Rows that a worker has given up are no longer pushed, and rows that it keeps are not sent again. */
+TEST(rows_that_are_given_up_are_not_pushed) {
     struct world *world = world_open();
     struct message answer;
     place(world, 0, NEVER, 0, NEVER);
@@ -1919,11 +1855,9 @@ static void test_rows_that_are_given_up_are_not_pushed(void **state) {
     run_clocks(world, 0, 3, 4, 0);
     assert_int_equal(last_push(world, 0, 0)->clock, 4);
     assert_int_equal(world->heard.pushed[0][0].rows, 0);
-    world_close(world);
 }
 
-static void test_rows_are_asked_for_again(void **state) {
-    (void)state;
+TEST(rows_are_asked_for_again) {
     struct world *world = world_open();
     place(world, 0, NEVER, 0, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
@@ -1937,10 +1871,9 @@ static void test_rows_are_asked_for_again(void **state) {
     world->heard.pushed[0][0].rows = 0;
     send_subscribe(world, 0, 0, 3, 2, true);
     assert_in_range(world->heard.pushed[0][0].rows, 1, TABLES * KEYS - 1);
-    world_close(world);
 }
 
-/* An answer that says only that the server is there. */
+/* The answer shows only that the server is there. */
 static void expect_presence(struct world *world, unsigned s) {
     struct heard *heard = &world->heard.pushed[0][s];
     assert_true(heard->any);
@@ -1954,14 +1887,13 @@ static void expect_presence(struct world *world, unsigned s) {
     heard->any = false;
 }
 
-/* While there is no controller a worker may have a plan that the server it then asks does not have, for as long as that
- * takes. Who were not answered would take the server for dead. */
-static void test_who_asks_too_early_hears_that_we_are_there(void **state) {
-    (void)state;
+/* Without a controller, a worker may for a long time have a plan that a server lacks. The server must answer its
+ * requests, or the worker would take it for dead. */
+TEST(who_asks_too_early_hears_that_we_are_there) {
     struct world *world = world_open();
     place(world, 0, 1, 0, 1);
     world->plan.reliable[1] = true;
-    new_plan(world, 0, 1); /* server 1 follows, 2 has no part; the worker knows that they serve next */
+    new_plan(world, 0, 1); /* server 1 follows, and server 2 has no role; in the worker's plan both serve next */
     run_clocks(world, 0, 1, 2, 0);
     for (unsigned s = 1; s < SERVERS; s++) {
         world->heard.pushed[0][s].any = false;
@@ -1973,15 +1905,13 @@ static void test_who_asks_too_early_hears_that_we_are_there(void **state) {
         expect_presence(world, s);
     }
     assert_null(partition_subscription(partition_at(world, 1), origins[0]));
-    world->plan.epoch++; /* likewise of a plan of the next epoch */
+    world->plan.epoch++; /* the same for a plan of the next epoch */
     send_subscribe(world, 1, 0, 2, 0, false);
     expect_presence(world, 1);
-    world_close(world);
 }
 
-/* A subscription taken by a replica that is about to go would be lost with it, and the worker would not know. */
-static void test_who_subscribes_for_the_plan_after_next_is_not_forgotten(void **state) {
-    (void)state;
+/* A subscription at a replica that is about to be dropped would be lost without the worker's knowledge. */
+TEST(who_subscribes_for_the_plan_after_next_is_not_forgotten) {
     struct world *world = world_open();
     place(world, 0, NEVER, 2, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
@@ -1990,7 +1920,7 @@ static void test_who_subscribes_for_the_plan_after_next_is_not_forgotten(void **
     run_clocks(world, 0, 1, 3, 0);
     run_clocks(world, 2, 4, 5, 0);
     assert_int_equal(world->servers[0].replicas[0].state, REPLICA_HANDED_OVER);
-    send_subscribe(world, 0, 0, 9, 5, false); /* in the worker's plan it is to serve again */
+    send_subscribe(world, 0, 0, 9, 5, false); /* in the worker's plan the server serves again */
     expect_presence(world, 0);
     assert_null(partition_subscription(partition_at(world, 0), origins[0]));
     place(world, 2, NEVER, 2, NEVER);
@@ -2001,60 +1931,15 @@ static void test_who_subscribes_for_the_plan_after_next_is_not_forgotten(void **
     send_subscribe(world, 0, 0, 9, 5, false);
     assert_int_equal(last_push(world, 0, 0)->request, 9);
     assert_non_null(partition_subscription(partition_at(world, 0), origins[0]));
-    world_close(world);
+}
+
+static int close_all(void **state) {
+    while (open_worlds != NULL) {
+        world_close(open_worlds);
+    }
+    return 0;
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_of_flushes),
-        cmocka_unit_test(test_a_backup_follows),
-        cmocka_unit_test(test_rows_of_a_failed_optimizer_go_nowhere),
-        cmocka_unit_test(test_a_new_replica_is_copied_while_flushes_come),
-        cmocka_unit_test(test_repeats_are_small),
-        cmocka_unit_test(test_repeats_of_a_copy_are_small),
-        cmocka_unit_test(test_a_follower_asks_again_once),
-        cmocka_unit_test(test_a_lost_update_is_sent_again),
-        cmocka_unit_test(test_a_flush_in_the_name_of_another_changes_nothing),
-        cmocka_unit_test(test_a_bad_flush_is_its_senders),
-        cmocka_unit_test(test_only_the_last_piece_puts),
-        cmocka_unit_test(test_numbers_that_are_none_are_the_senders_failure),
-        cmocka_unit_test(test_a_bad_subscription_is_its_senders),
-        cmocka_unit_test(test_a_bad_update_is_its_senders),
-        cmocka_unit_test(test_strangers_get_nothing),
-        cmocka_unit_test(test_a_clock_is_not_committed_before_it_is_durable),
-        cmocka_unit_test(test_a_deaf_follower_is_caught_up),
-        cmocka_unit_test(test_another_server_takes_over),
-        cmocka_unit_test(test_a_boundary_that_is_reached_already),
-        cmocka_unit_test(test_the_server_goes_back),
-        cmocka_unit_test(test_the_server_goes_back_after_it_was_alone),
-        cmocka_unit_test(test_a_lost_partition_is_served_from_the_cache),
-        cmocka_unit_test(test_what_a_cache_must_not_give),
-        cmocka_unit_test(test_what_was_given_ends_with_its_epoch),
-        cmocka_unit_test(test_the_backup_serves_when_the_server_is_lost),
-        cmocka_unit_test(test_a_replica_that_can_not_be_put_there_follows_from_before),
-        cmocka_unit_test(test_old_epochs_and_strangers_are_not_heard),
-        cmocka_unit_test(test_what_is_durable),
-        cmocka_unit_test(test_durable_where_the_server_becomes_the_backup),
-        cmocka_unit_test(test_a_next_server_without_a_backup_waits_for_the_present_one),
-        cmocka_unit_test(test_a_plan_that_makes_the_present_clock_durable_is_told_of),
-        cmocka_unit_test(test_the_new_backup_counts_beyond_the_boundary),
-        cmocka_unit_test(test_a_late_backup_can_be_put_at_what_it_got),
-        cmocka_unit_test(test_pushes_are_whole_where_they_are_kept),
-        cmocka_unit_test(test_an_only_copy_counts_while_a_backup_is_made),
-        cmocka_unit_test(test_a_first_backup_counts_at_once),
-        cmocka_unit_test(test_a_follower_is_written_in_place),
-        cmocka_unit_test(test_a_serving_replica_writes_a_copy),
-        cmocka_unit_test(test_a_follower_is_written_at_the_last_clock),
-        cmocka_unit_test(test_a_job_goes_on_from_a_checkpoint),
-        cmocka_unit_test(test_subscriptions_of_who_left_are_dropped),
-        cmocka_unit_test(test_a_node_that_gets_ready_is_left_alone),
-        cmocka_unit_test(test_a_node_that_begins_at_once_is_told_at_once),
-        cmocka_unit_test(test_who_serves_the_first_clock_pushes_what_came_before),
-        cmocka_unit_test(test_a_forgotten_subscription_is_told),
-        cmocka_unit_test(test_rows_that_are_given_up_are_not_pushed),
-        cmocka_unit_test(test_rows_are_asked_for_again),
-        cmocka_unit_test(test_who_asks_too_early_hears_that_we_are_there),
-        cmocka_unit_test(test_who_subscribes_for_the_plan_after_next_is_not_forgotten),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run_each(NULL, close_all);
 }

@@ -1,18 +1,10 @@
-/* Tests of agileml/cloud/sigv4.h: AWS's test suite where its folder is there, and some of AWS's published
- * examples. */
+/* Tests of agileml/cloud/sigv4.h: AWS's test suite if its folder exists, and some of AWS's published examples. */
 #include "agileml/cloud/sigv4.h"
+#include "tests/test.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #define SECRET "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 
@@ -22,7 +14,7 @@ static const struct sigv4_scope SUITE_SCOPE = {"20150830T123600Z", "us-east-1", 
 
 /* ---- The suite: folders with files .req, .creq, .sts, .authz ---- */
 
-/* The file's text without the line's end at its end; false: there is no such file. */
+/* Reads a file's text without its last line end; false: there is no such file. */
 static bool read_text(const char *folder, const char *name, const char *suffix, char text[FILE_MAX]) {
     char path[PATH_TEXT + 600];
     snprintf(path, sizeof path, "%s/%s.%s", folder, name, suffix);
@@ -36,7 +28,7 @@ static bool read_text(const char *folder, const char *name, const char *suffix, 
     return true;
 }
 
-/* Takes a request apart, in place. */
+/* A request, parsed in place. */
 struct parsed {
     struct sigv4_request request;
     struct sigv4_header headers[SIGV4_HEADERS_MAX];
@@ -71,7 +63,7 @@ static void parse(struct parsed *parsed) {
     while (*head != '\0') {
         char *end = strchr(head, '\n');
         while (end != NULL && (end[1] == ' ' || end[1] == '\t')) {
-            end = strchr(end + 1, '\n'); /* the value goes on */
+            end = strchr(end + 1, '\n'); /* the value continues on the next line */
         }
         char *next = end != NULL ? end + 1 : head + strlen(head);
         if (end != NULL) {
@@ -94,7 +86,7 @@ static void check_case(const char *folder, const char *name) {
     char *canonical;
     assert_true(read_text(folder, name, "req", parsed.text));
     parse(&parsed);
-    if (strcmp(name, "get-vanilla-with-session-token") == 0) { /* the token is not in the .req */
+    if (strcmp(name, "get-vanilla-with-session-token") == 0) { /* the .req lacks the token */
         parsed.headers[parsed.request.header_count++] = (struct sigv4_header){"X-Amz-Security-Token", token};
     }
     assert_int_equal(sigv4_canonical(&parsed.request, &canonical, &error), 0);
@@ -119,7 +111,7 @@ static void check_case(const char *folder, const char *name) {
     free(canonical);
 }
 
-/* Every folder below that holds FOLDER/NAME/NAME.req. */
+/* Checks every folder NAME below, at any depth, that contains NAME.req. Returns their number. */
 static unsigned check_folder(const char *folder) {
     unsigned count = 0;
     DIR *entries = opendir(folder);
@@ -145,8 +137,7 @@ static unsigned check_folder(const char *folder) {
     return count;
 }
 
-static void test_suite(void **state) {
-    (void)state;
+TEST(suite) {
     const char *source = getenv("PROTEUS_SOURCE");
     char folder[PATH_TEXT];
     struct stat about;
@@ -158,11 +149,10 @@ static void test_suite(void **state) {
     assert_int_equal(check_folder(folder), 34);
 }
 
-/* ---- Without the folder ---- */
+/* ---- Without the suite ---- */
 
 /* AWS's documentation, "Signature Version 4 signing process": ListUsers of IAM. */
-static void test_published_example(void **state) {
-    (void)state;
+TEST(published_example) {
     const struct sigv4_header headers[] = {
         {"Host", "iam.amazonaws.com"},
         {"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"},
@@ -196,22 +186,20 @@ static void check_canonical(const char *path, const char *query, const char *wan
     free(canonical);
 }
 
-static void test_paths_and_queries(void **state) {
-    (void)state;
+TEST(paths_and_queries) {
     check_canonical("", NULL, "GET\n/\n\n");
     check_canonical("/a/./b/../c", NULL, "GET\n/a/c\n\n");
     check_canonical("/../../a/..", NULL, "GET\n/\n\n");
     check_canonical("/a/.", NULL, "GET\n/a/\n\n");
     check_canonical("//a//b//", NULL, "GET\n/a/b/\n\n");
-    check_canonical("/a%20b", NULL, "GET\n/a%2520b\n\n"); /* encoded twice, as for every service but S3 */
+    check_canonical("/a%20b", NULL, "GET\n/a%2520b\n\n"); /* encoded twice, as for every service except S3 */
     check_canonical("/", "b=2&a=&c&a=1", "GET\n/\na=&a=1&b=2&c=\n");
     check_canonical("/", "x=%7e%2f%2B+%&&y=a=b", "GET\n/\nx=~%2F%2B%2B%25&y=a%3Db\n");
-    /* "a" before "a-b", though "-" is before "=". */
+    /* "a" sorts before "a-b", although "-" sorts before "=". */
     check_canonical("/", "a-b=1&a=2", "GET\n/\na=2&a-b=1\n");
 }
 
-static void test_dates(void **state) {
-    (void)state;
+TEST(dates) {
     char date[SIGV4_DATE];
     sigv4_date(1440938160, date);
     assert_string_equal(date, "20150830T123600Z");
@@ -219,8 +207,7 @@ static void test_dates(void **state) {
     assert_string_equal(date, "19700101T000000Z");
 }
 
-static void test_limits(void **state) {
-    (void)state;
+TEST(limits) {
     struct sigv4_header headers[SIGV4_HEADERS_MAX + 1];
     for (size_t i = 0; i <= SIGV4_HEADERS_MAX; i++) {
         headers[i] = (struct sigv4_header){"x", "y"};
@@ -250,15 +237,4 @@ static void test_limits(void **state) {
     error = (struct error){0};
     assert_int_equal(sigv4_authorization(&request, &SUITE_SCOPE, "KEY", secret, &text, &error), AML_EINPUT);
     assert_null(strstr(error.text, "sss"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_suite),
-        cmocka_unit_test(test_published_example),
-        cmocka_unit_test(test_paths_and_queries),
-        cmocka_unit_test(test_dates),
-        cmocka_unit_test(test_limits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

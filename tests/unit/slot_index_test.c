@@ -1,22 +1,18 @@
 /* The index of rows by key (agileml/base/slot_index.c), as a hash table and as an array by key. */
 #include "agileml/base/slot_index.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
 #include <malloc.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { BOUND = 20000, KEYS = BOUND / 2, FEW = 40 };
 
-static const uint64_t BOUNDS[] = {0, BOUND, UINT64_MAX}; /* none; an array in the end; never an array */
+/* no bound: a hash table; a bound: an array at the end; a bound too large for an array */
+static const uint64_t BOUNDS[] = {0, BOUND, UINT64_MAX};
 
-/* The n-th key: all below BOUND, no two the same. */
+/* The n-th key: below BOUND, and different from all others. */
 static uint64_t key_of(uint32_t n) {
     return (n * UINT64_C(7919) + 13) % BOUND;
 }
@@ -57,8 +53,7 @@ static void assert_lacks(const struct slot_index *index, uint64_t key) {
     assert_int_equal(slot_index_find(index, all_keys(), key), INDEX_NONE);
 }
 
-static void test_finds_what_was_added(void **state) {
-    (void)state;
+TEST(finds_what_was_added) {
     for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
         struct slot_index index = {0};
         slot_index_bound(&index, BOUNDS[b]);
@@ -72,8 +67,7 @@ static void test_finds_what_was_added(void **state) {
     }
 }
 
-static void test_lacks_keys_at_and_beyond_the_bound(void **state) {
-    (void)state;
+TEST(lacks_keys_at_and_beyond_the_bound) {
     const uint64_t beyond[] = {BOUND, BOUND + 1, UINT32_MAX, UINT64_MAX};
     for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
         struct slot_index index = {0};
@@ -86,8 +80,7 @@ static void test_lacks_keys_at_and_beyond_the_bound(void **state) {
     }
 }
 
-static void test_small_bounds(void **state) {
-    (void)state;
+TEST(small_bounds) {
     const uint64_t keys[] = {0};
     struct slot_index index = {0};
     slot_index_bound(&index, 1);
@@ -99,14 +92,13 @@ static void test_small_bounds(void **state) {
 }
 
 static size_t allocated(void) {
-    struct mallinfo2 info = mallinfo2(); /* a sanitizer's malloc says 0 */
+    struct mallinfo2 info = mallinfo2(); /* 0 with a sanitizer's malloc */
     return info.uordblks + info.hblkhd;
 }
 
-/* So many slots leave few bits of a hash in an entry: other keys have the same ones. No slot takes more than 32/3
+/* With so many slots an entry has room for few bits of the hash, which other keys share. A slot takes at most 32/3
  * bytes. */
-static void test_keys_with_equal_tags(void **state) {
-    (void)state;
+TEST(keys_with_equal_tags) {
     enum { MANY = 1 << 20 };
     static uint64_t keys[MANY];
     static uint32_t slots[MANY];
@@ -125,8 +117,7 @@ static void test_keys_with_equal_tags(void **state) {
     slot_index_close(&index);
 }
 
-static void test_a_copy_goes_on_by_itself(void **state) {
-    (void)state;
+TEST(a_copy_goes_on_by_itself) {
     for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
         for (uint32_t copied = 0; copied <= KEYS; copied += KEYS / 2) {
             struct slot_index index = {0};
@@ -143,7 +134,7 @@ static void test_a_copy_goes_on_by_itself(void **state) {
     }
 }
 
-/* ---- Lookups beside additions ---- */
+/* ---- Lookups during additions ---- */
 
 struct reader {
     const struct slot_index *index;
@@ -152,7 +143,7 @@ struct reader {
     bool good;
 };
 
-/* A lookup finds nothing or the key's value, and what was found once remains. */
+/* A lookup finds nothing or the key's value; a key once found is found again. */
 static void *read_beside(void *context) {
     struct reader *reader = context;
     uint32_t found = 0;
@@ -170,14 +161,13 @@ static void *read_beside(void *context) {
     return NULL;
 }
 
-static void test_lookups_beside_additions(void **state) {
-    (void)state;
+TEST(lookups_beside_additions) {
     for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
         struct slot_index index = {0};
         atomic_bool done = false;
         struct reader readers[2];
         slot_index_bound(&index, BOUNDS[b]);
-        all_keys(); /* makes them, before the threads */
+        all_keys(); /* makes the keys before the threads start */
         for (unsigned r = 0; r < 2; r++) {
             readers[r] = (struct reader){.index = &index, .done = &done};
             assert_int_equal(pthread_create(&readers[r].thread, NULL, read_beside, &readers[r]), 0);
@@ -194,16 +184,4 @@ static void test_lookups_beside_additions(void **state) {
         assert_holds(&index, KEYS);
         slot_index_close(&index);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds_what_was_added),
-        cmocka_unit_test(test_lacks_keys_at_and_beyond_the_bound),
-        cmocka_unit_test(test_small_bounds),
-        cmocka_unit_test(test_keys_with_equal_tags),
-        cmocka_unit_test(test_a_copy_goes_on_by_itself),
-        cmocka_unit_test(test_lookups_beside_additions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,26 +1,25 @@
-/* Data beyond a limit is on disk (workers/spill.c, data_spill.c, data_disk.c), and nothing else differs: sets have the
- * same items in the same blocks, shards for other nodes the same bytes, and shards come and go. Damage and a full disk
- * are errors. And how much memory a process may use. */
+/* Data beyond a limit is on disk (workers/data/spill.c, data_spill.c, data_disk.c), with no other difference: sets
+ * have the same items in the same blocks, shards for other nodes have the same bytes, and shards come and go. Damage
+ * and a full disk are errors. Also the memory that a process may use. */
 #include "agileml/base/machine_memory.h"
 #include "agileml/base/machine_processors.h"
-#include "workers/cache.h"
-#include "workers/data.h"
-#include "workers/data_disk.h"
+#include "tests/files.h"
+#include "tests/test.h"
+#include "workers/client/cache.h"
+#include "workers/data/data.h"
+#include "workers/data/data_disk.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 enum { SHARDS = 64, PARTITIONS = 3, ITEMS = 6000, SAMPLE_FLOATS = 40, ROWS_MAX = 3000, CHUNKS = 7, CLOCKS = 40 };
-enum { LITTLE = 64 << 10, BIG_ITEM = 4321 /* its rows take more than what is placed together */, BIG_ROWS = 90000 };
+enum {
+    LITTLE = 64 << 10,
+    BIG_ITEM = 4321 /* its rows exceed the memory for placing items together */,
+    BIG_ROWS = 90000
+};
 
 enum kind { SAMPLES, RATINGS, IMAGES /* varied items for stages */, DOCUMENTS };
 
@@ -53,7 +52,7 @@ static void slots_use(void *context, unsigned table, const uint32_t *slots, size
     }
 }
 
-/* `limit` 0: none. */
+/* A fixture for a kind of items; `limit` 0: no limit. */
 static void fixture_open(struct fixture *f, enum kind kind, size_t limit) {
     memset(f, 0, sizeof *f);
     f->kind = kind;
@@ -112,7 +111,7 @@ static int emit_item(struct fixture *f, struct data_chunk *chunk, unsigned n, ui
     return data_emit(&f->data, chunk, use, f->kind == RATINGS ? keys : NULL, floats);
 }
 
-/* Reads all items, in chunks that are closed backwards. */
+/* Reads all items in chunks, which are closed in reverse order. */
 static void read_items(struct fixture *f) {
     uint64_t *keys = calloc(BIG_ROWS, sizeof *keys);
     data_read_begin(&f->data);
@@ -146,7 +145,7 @@ static struct data_set arrange(struct fixture *f, uint32_t count, const struct d
     return set;
 }
 
-/* The bytes of a block of the set. */
+/* The size of a block's items in bytes. */
 static size_t block_bytes(const struct data_set *set, size_t count, const void *items) {
     const struct aml_item *item = items;
     for (size_t i = 0; i < count && set->item_size == 0; i++) {
@@ -164,7 +163,7 @@ static void same_items(const struct data_set *one, size_t count, const void *ite
     }
 }
 
-/* With stages, items are found by their places, and named. */
+/* With stages, items are found by their places and have ids. */
 static void check_same_places(const struct data_set *one, const struct data_set *other) {
     for (unsigned use = AML_TRAIN; use <= AML_TEST && one->ids[AML_TRAIN] != NULL; use++) {
         size_t count = use == AML_TRAIN ? one->count : one->test_count;
@@ -178,7 +177,7 @@ static void check_same_places(const struct data_set *one, const struct data_set 
     }
 }
 
-/* Both sets have the same items in all blocks. Uses the parts as clocks do, several times. */
+/* Checks that both sets have the same items in all blocks. Uses the parts several times, as clocks do. */
 static void check_same(struct data_set *one, struct data_set *other) {
     const void *items;
     const void *other_items;
@@ -238,8 +237,7 @@ static void compare(enum kind kind, size_t limit, const struct data_dealing *dea
     fixture_close(&spilled);
 }
 
-static void test_the_same_items_in_the_same_blocks(void **state) {
-    (void)state;
+TEST(the_same_items_in_the_same_blocks) {
     const struct data_dealing dealings[] = {{.clocks = CLOCKS, .threads = 3, .lots = 2, .seed = 5},
                                             {.clocks = 1, .threads = 2, .seed = 6},
                                             {.clocks = 7, .threads = 1, .lots = 3, .seed = 7}};
@@ -252,14 +250,12 @@ static void test_the_same_items_in_the_same_blocks(void **state) {
     }
 }
 
-/* With more parts than items most of them are empty. */
-static void test_more_parts_than_items(void **state) {
-    (void)state;
+/* With more parts than items most parts are empty. */
+TEST(more_parts_than_items) {
     compare(SAMPLES, LITTLE, &(struct data_dealing){.clocks = 10000, .threads = 2, .seed = 5});
 }
 
-static void test_what_fits_stays_in_memory(void **state) {
-    (void)state;
+TEST(what_fits_stays_in_memory) {
     struct fixture f;
     const struct data_dealing dealing = {.clocks = 4, .threads = 2, .seed = 5};
     fixture_open(&f, DOCUMENTS, 64 << 20);
@@ -271,9 +267,8 @@ static void test_what_fits_stays_in_memory(void **state) {
     fixture_close(&f);
 }
 
-/* Shards from disk are packed as those in memory are; a node with little memory takes them, and makes the same set. */
-static void test_shards_from_disk_for_other_nodes(void **state) {
-    (void)state;
+/* Shards are packed from disk as from memory. A node with little memory receives them and makes the same set. */
+TEST(shards_from_disk_for_other_nodes) {
     const struct data_dealing dealing = {.clocks = 5, .threads = 2, .seed = 5};
     for (unsigned kind = SAMPLES; kind <= DOCUMENTS; kind++) {
         if (kind == RATINGS) {
@@ -309,9 +304,8 @@ static void test_shards_from_disk_for_other_nodes(void **state) {
     }
 }
 
-/* A shard that is left goes from the disk too, and comes back by another reading. */
-static void test_shards_that_are_left_are_dropped(void **state) {
-    (void)state;
+/* An unpinned shard is dropped from the disk too, and read again when it is pinned. */
+TEST(shards_that_are_left_are_dropped) {
     struct fixture whole;
     struct fixture f;
     const struct data_dealing dealing = {.clocks = 5, .threads = 2, .seed = 5};
@@ -335,7 +329,7 @@ static void test_shards_that_are_left_are_dropped(void **state) {
     fixture_close(&f);
 }
 
-/* Changes a byte behind the back of the file's owner. */
+/* Changes a byte of the file without its owner's knowledge. */
 static void damage(const struct spill_file *file, uint64_t offset) {
     unsigned char byte;
     assert_int_equal(pread(file->descriptor, &byte, 1, (off_t)offset), 1);
@@ -343,8 +337,7 @@ static void damage(const struct spill_file *file, uint64_t offset) {
     assert_int_equal(pwrite(file->descriptor, &byte, 1, (off_t)offset), 1);
 }
 
-static void test_damaged_records_are_an_error(void **state) {
-    (void)state;
+TEST(damaged_records_are_an_error) {
     const struct data_dealing dealing = {.clocks = 5, .threads = 2, .seed = 5};
     for (unsigned kind = SAMPLES; kind <= DOCUMENTS; kind++) {
         struct fixture f;
@@ -363,8 +356,7 @@ static void test_damaged_records_are_an_error(void **state) {
     }
 }
 
-static void test_damaged_items_are_an_error(void **state) {
-    (void)state;
+TEST(damaged_items_are_an_error) {
     const struct data_dealing dealing = {.clocks = CLOCKS, .threads = 2, .seed = 5};
     struct fixture f;
     struct error error = {0};
@@ -385,7 +377,7 @@ static void test_damaged_items_are_an_error(void **state) {
     fixture_close(&f);
 }
 
-/* Runs `act` while files may not be larger than `bytes`, as on a disk that is full. */
+/* Runs `act` with a limit of `bytes` on files' sizes, like a full disk. */
 static void with_a_full_disk(rlim_t bytes, void (*act)(struct fixture *f), struct fixture *f) {
     struct rlimit before;
     getrlimit(RLIMIT_FSIZE, &before);
@@ -405,8 +397,7 @@ static void arrange_in_vain(struct fixture *f) {
     assert_non_null(strstr(error.text, "/var/tmp: can't write"));
 }
 
-static void test_a_full_disk_is_an_error(void **state) {
-    (void)state;
+TEST(a_full_disk_is_an_error) {
     struct fixture f;
     struct error error = {0};
     fixture_open(&f, SAMPLES, LITTLE);
@@ -422,8 +413,7 @@ static void test_a_full_disk_is_an_error(void **state) {
     fixture_close(&f);
 }
 
-static void test_a_folder_that_is_not_there_is_an_error(void **state) {
-    (void)state;
+TEST(a_folder_that_is_not_there_is_an_error) {
     struct fixture f;
     struct error error = {0};
     fixture_open(&f, SAMPLES, LITTLE);
@@ -436,7 +426,7 @@ static void test_a_folder_that_is_not_there_is_an_error(void **state) {
 
 /* ---- Arenas ---- */
 
-/* Adds rows to the tables' caches until they need `bytes`, and checks that none has lost its value. */
+/* Adds rows to the cache's first table up to `rows` rows, and checks that no row has lost its value. */
 static void fill_cache(struct cache *cache, uint64_t rows) {
     assert_int_equal(cache_reserve(cache, 0, rows), 0);
     for (uint64_t key = cache->tables[0].count; key < rows; key++) {
@@ -452,12 +442,11 @@ static void fill_cache(struct cache *cache, uint64_t rows) {
 
 static void fill_in_vain(struct fixture *f) {
     assert_int_equal(cache_reserve(&f->cache, 0, 400000), AML_ENOMEM);
-    fill_cache(&f->cache, 200000); /* what was there is as it was */
+    fill_cache(&f->cache, 200000); /* the earlier rows are unchanged */
 }
 
-/* Room for rows that may never come takes no file. */
-static void test_reserved_rows_are_in_memory(void **state) {
-    (void)state;
+/* Reserved but unused room takes no file. */
+TEST(reserved_rows_are_in_memory) {
     struct fixture f;
     struct arena_files files = {.open = NULL};
     fixture_open(&f, RATINGS, 0);
@@ -465,7 +454,7 @@ static void test_reserved_rows_are_in_memory(void **state) {
     spill_arenas(&f.spill, &files, 9 << 18);
     f.job.tables[0].files = &files;
     cache_open(&f.cache, &f.job, PARTITIONS);
-    assert_int_equal(cache_reserve(&f.cache, 0, 200000), 0); /* 9 MiB with keys and clocks; an eighth counts */
+    assert_int_equal(cache_reserve(&f.cache, 0, 200000), 0); /* 9 MiB with keys and clocks, of which an eighth counts */
     fill_cache(&f.cache, 1000);
     assert_false(f.cache.tables[0].rows.filed);
     assert_true(files.used == 9 << 17 && files.bytes == 0);
@@ -476,14 +465,13 @@ static void test_reserved_rows_are_in_memory(void **state) {
     cache_close(&f.cache);
     assert_true(files.used == 0);
     cache_open(&f.cache, &f.job, PARTITIONS);
-    assert_int_equal(cache_reserve(&f.cache, 0, 2000000), 0); /* too much, used or not */
+    assert_int_equal(cache_reserve(&f.cache, 0, 2000000), 0); /* too much, even if unused */
     assert_true(f.cache.tables[0].rows.filed);
     fixture_close(&f);
 }
 
-/* Rows beyond the memory for them move to a file, which grows with them, and is gone with them. */
-static void test_rows_of_put_tables_beyond_memory_are_in_a_file(void **state) {
-    (void)state;
+/* Rows beyond the memory limit move to a file, which grows with the rows and is removed with them. */
+TEST(rows_of_put_tables_beyond_memory_are_in_a_file) {
     struct fixture f;
     struct arena_files files = {.open = NULL};
     fixture_open(&f, RATINGS, 0);
@@ -494,12 +482,13 @@ static void test_rows_of_put_tables_beyond_memory_are_in_a_file(void **state) {
     fill_cache(&f.cache, 1000);
     assert_false(f.cache.tables[0].rows.filed);
     assert_true(files.used > 0 && files.bytes == 0);
-    fill_cache(&f.cache, 100000); /* within what was reserved at once */
+    fill_cache(&f.cache, 100000); /* within the room reserved before */
     assert_false(f.cache.tables[0].rows.filed);
     fill_cache(&f.cache, 200000);
     assert_true(f.cache.tables[0].rows.filed);
     assert_false(f.cache.tables[0].keys.filed);
-    assert_true(files.used == 5 << 19 && files.bytes == 4 << 20); /* keys, clocks and more, of 20 bytes; rows of 16 */
+    /* keys, clocks and others of 20 bytes a row in memory; rows of 16 bytes in the file */
+    assert_true(files.used == 5 << 19 && files.bytes == 4 << 20);
     with_a_full_disk(5 << 20, fill_in_vain, &f);
     fill_cache(&f.cache, 400000);
     assert_true(f.cache.tables[0].keys.filed);
@@ -510,73 +499,52 @@ static void test_rows_of_put_tables_beyond_memory_are_in_a_file(void **state) {
     fixture_close(&f);
 }
 
-/* ---- How much memory there is ---- */
+/* ---- Memory of machine and cgroup ---- */
 
-static void write_text(const char *root, const char *path, const char *text) {
-    char whole[512];
-    snprintf(whole, sizeof whole, "%s%s", root, path);
-    for (char *slash = strchr(whole + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(whole, 0777);
-        *slash = '/';
-    }
-    FILE *file = fopen(whole, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static void test_the_memory_of_machine_and_cgroup(void **state) {
-    (void)state;
-    char root[] = "/tmp/spill_test.XXXXXX";
-    char command[64];
-    assert_non_null(mkdtemp(root));
+TEST(the_memory_of_machine_and_cgroup) {
+    const char *root = ".";
+    assert_int_equal(files_open(state), 0);
     assert_true(machine_memory(root) == 0);
-    write_text(root, "/proc/meminfo", "MemTotal:        1000 kB\nMemFree: 5 kB\n");
+    write_text("proc/meminfo", "MemTotal:        1000 kB\nMemFree: 5 kB\n");
     assert_true(machine_memory(root) == 1000 * 1024);
-    write_text(root, "/proc/self/cgroup", "5:cpu,memory:/a/b\n0::/x/y\n");
-    write_text(root, "/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+    write_text("proc/self/cgroup", "5:cpu,memory:/a/b\n0::/x/y\n");
+    write_text("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
     assert_true(machine_memory(root) == 1000 * 1024);
-    write_text(root, "/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "900000\n");
+    write_text("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "900000\n");
     assert_true(machine_memory(root) == 900000);
-    write_text(root, "/sys/fs/cgroup/x/y/memory.max", "max\n");
+    write_text("sys/fs/cgroup/x/y/memory.max", "max\n");
     assert_true(machine_memory(root) == 900000);
-    write_text(root, "/sys/fs/cgroup/x/memory.max", "800000\n");
+    write_text("sys/fs/cgroup/x/memory.max", "800000\n");
     assert_true(machine_memory(root) == 800000);
-    write_text(root, "/proc/self/cgroup", "0::/\n"); /* in a container */
-    write_text(root, "/sys/fs/cgroup/memory.max", "700000\n");
+    write_text("proc/self/cgroup", "0::/\n"); /* as in a container */
+    write_text("sys/fs/cgroup/memory.max", "700000\n");
     assert_true(machine_memory(root) == 700000);
     assert_true(machine_memory("") > 1 << 20);
-    snprintf(command, sizeof command, "rm -r %s", root);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(files_close(state), 0);
 }
 
-static void test_the_processors_of_machine_and_cgroup(void **state) {
-    (void)state;
-    char root[] = "/tmp/spill_test.XXXXXX";
-    char command[64];
-    assert_non_null(mkdtemp(root));
+TEST(the_processors_of_machine_and_cgroup) {
+    const char *root = ".";
+    assert_int_equal(files_open(state), 0);
     unsigned all = machine_processors(root);
     assert_true(all >= 1);
-    write_text(root, "/proc/self/cgroup", "5:cpu,memory:/a/b\n0::/x/y\n");
-    write_text(root, "/sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "-1\n");
-    write_text(root, "/sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "100000\n");
-    write_text(root, "/sys/fs/cgroup/x/cpu.max", "max 100000\n");
+    write_text("proc/self/cgroup", "5:cpu,memory:/a/b\n0::/x/y\n");
+    write_text("sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "-1\n");
+    write_text("sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "100000\n");
+    write_text("sys/fs/cgroup/x/cpu.max", "max 100000\n");
     assert_int_equal(machine_processors(root), all);
-    write_text(root, "/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "150000\n");
-    write_text(root, "/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
+    write_text("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "150000\n");
+    write_text("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
     assert_int_equal(machine_processors(root), all < 2 ? all : 2);
-    write_text(root, "/sys/fs/cgroup/x/cpu.max", "50000 100000\n");
+    write_text("sys/fs/cgroup/x/cpu.max", "50000 100000\n");
     assert_int_equal(machine_processors(root), 1);
-    snprintf(command, sizeof command, "rm -r %s", root);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(files_close(state), 0);
 }
 
-static void test_sizes(void **state) {
-    (void)state;
+TEST(sizes) {
     const struct {
         const char *text;
-        uint64_t bytes; /* 0: refused */
+        uint64_t bytes; /* 0: the text is refused */
     } sizes[] = {{"512M", 512 << 20},
                  {"4G", UINT64_C(4) << 30},
                  {"700", 700 << 20},
@@ -605,24 +573,4 @@ static void test_sizes(void **state) {
         assert_true(bytes == sizes[s].bytes);
         assert_true((error.code != 0) == (sizes[s].bytes == 0));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_same_items_in_the_same_blocks),
-        cmocka_unit_test(test_more_parts_than_items),
-        cmocka_unit_test(test_what_fits_stays_in_memory),
-        cmocka_unit_test(test_shards_from_disk_for_other_nodes),
-        cmocka_unit_test(test_shards_that_are_left_are_dropped),
-        cmocka_unit_test(test_damaged_records_are_an_error),
-        cmocka_unit_test(test_damaged_items_are_an_error),
-        cmocka_unit_test(test_a_full_disk_is_an_error),
-        cmocka_unit_test(test_a_folder_that_is_not_there_is_an_error),
-        cmocka_unit_test(test_reserved_rows_are_in_memory),
-        cmocka_unit_test(test_rows_of_put_tables_beyond_memory_are_in_a_file),
-        cmocka_unit_test(test_the_memory_of_machine_and_cgroup),
-        cmocka_unit_test(test_the_processors_of_machine_and_cgroup),
-        cmocka_unit_test(test_sizes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
-/* The embedded cloud's state in virtual time: prices that cross bids, hours that end, requests that wait, limits, and
- * bills against sums worked out by hand here. Nothing reads a clock. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* The embedded cloud's state in virtual time: prices above bids, ends of hours, waiting requests, limits, and bills
+ * against sums computed by hand. No clock is read. */
 
 #include "spotmarket/service.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define START INT64_C(1456790400) /* 2016-03-01 */
@@ -21,7 +14,7 @@ static struct markets markets;
 static struct catalog catalog;
 static struct cloud cloud;
 static const struct cloud_tags NO_TAGS;
-static char heard[4096]; /* what the listener was told: "+0" started, "-0" stopped */
+static char heard[4096]; /* the listener's calls: "+0" instance 0 started, "-0" stopped */
 
 static void hear(const char *what, const struct instance *instance) {
     size_t length = strlen(heard);
@@ -29,12 +22,10 @@ static void hear(const char *what, const struct instance *instance) {
 }
 
 static void on_start(void *context, const struct instance *instance) {
-    (void)context;
     hear("+", instance);
 }
 
 static void on_stop(void *context, const struct instance *instance) {
-    (void)context;
     hear("-", instance);
 }
 
@@ -43,10 +34,9 @@ static void point(const char *type, const char *zone, int64_t second, int64_t ce
     assert_int_equal(markets_add(&markets, type, zone, "Linux/UNIX", one, NULL), 0);
 }
 
-/* m3.large in a: 2 cents, 5 from 5000 s, 40 from 9000 s, 3 from 12000 s. In b: 3 cents, always. c3.xlarge in a from
- * 100 s. */
+/* m3.large in a: 2 cents, 5 from 5000 s, 40 from 9000 s, 3 from 12000 s; in b: 3 cents. c3.xlarge in a from 100 s
+ * on. */
 static int set_up(void **unused) {
-    (void)unused;
     heard[0] = '\0';
     point("m3.large", "us-east-1a", -1000, 2);
     point("m3.large", "us-east-1a", 5000, 5);
@@ -60,7 +50,6 @@ static int set_up(void **unused) {
 }
 
 static int tear_down(void **unused) {
-    (void)unused;
     cloud_close(&cloud);
     markets_close(&markets);
     catalog_close(&catalog);
@@ -127,10 +116,9 @@ static void assert_bill(const struct instance *instance, const struct market_rul
 /* ---- Evictions ---- */
 
 static void test_price_above_bid(void **unused) {
-    (void)unused;
     begin(defaults());
-    struct instance *low = launch("m3.large", "us-east-1a", 4 * CENT);   /* lost at 5000 */
-    struct instance *equal = launch("m3.large", "us-east-1a", 5 * CENT); /* a price equal to the bid is none above it */
+    struct instance *low = launch("m3.large", "us-east-1a", 4 * CENT);   /* evicted at 5000 s */
+    struct instance *equal = launch("m3.large", "us-east-1a", 5 * CENT); /* a price equal to the bid does not evict */
     const struct spot_request *of_low = cloud.requests[low->request];
     assert_int_equal(low->state, INSTANCE_PENDING);
     at(0);
@@ -156,16 +144,15 @@ static void test_price_above_bid(void **unused) {
     at(9120);
     assert_int_equal(equal->state, INSTANCE_TERMINATED);
     assert_string_equal(heard, "+0 +1 -0 -1 ");
-    /* low: hour one at 2 cents paid; hour two began at 3600 (2 cents) and was cut short after 1520 s. */
+    /* low: the first hour cost 2 cents; the second hour began at 3600 s (2 cents) and was cut short after 1520 s. */
     assert_bill(low, &MARKET_EC2_2016, 2 * 3600, 3600, 1520);
     assert_bill(low, &MARKET_EC2, 2 * 3600 + 2 * 1520, 5120, 0);
-    /* equal: hours at 2, 2 and, from 7200 on, 5 cents; the third was cut short after 1920 s. */
+    /* equal: hours at 2, 2 and, from 7200 s on, 5 cents; the third hour was cut short after 1920 s. */
     assert_bill(equal, &MARKET_EC2_2016, 2 * 7200, 7200, 1920);
     assert_bill(equal, &MARKET_EC2, 2 * 7200 + 5 * 1920, 9120, 0);
 }
 
 static void test_first_hour_cut_short_is_free(void **unused) {
-    (void)unused;
     begin(defaults());
     at(4000);
     struct instance *instance = launch("m3.large", "us-east-1a", 3 * CENT);
@@ -175,7 +162,6 @@ static void test_first_hour_cut_short_is_free(void **unused) {
 }
 
 static void test_given_back_in_notice_is_paid(void **unused) {
-    (void)unused;
     begin(defaults());
     at(4000);
     struct instance *instance = launch("m3.large", "us-east-1a", 3 * CENT);
@@ -189,7 +175,6 @@ static void test_given_back_in_notice_is_paid(void **unused) {
 }
 
 static void test_schedule_and_hint(void **unused) {
-    (void)unused;
     struct cloud_event events[] = {{START + 700, 1, 30}, {START + 600, 1, 0}};
     struct cloud_options options = defaults();
     options.events = events;
@@ -203,12 +188,12 @@ static void test_schedule_and_hint(void **unused) {
     assert_true(instance->recommended == MARKET_NEVER);
     at(550);
     assert_int_equal(instance->recommended, START + 550);
-    at(600); /* the earlier event, without a notice */
+    at(600); /* the earlier event gives no notice */
     assert_int_equal(instance->state, INSTANCE_TERMINATED);
     assert_string_equal(cloud.requests[0]->status, "instance-terminated-no-capacity");
     struct instance *next = launch("m3.large", "us-east-1a", 50 * CENT);
     at(601);
-    assert_int_equal(next->state, INSTANCE_TERMINATED); /* it began in the very second of the event */
+    assert_int_equal(next->state, INSTANCE_TERMINATED); /* it was launched in the second of the event */
     struct instance *third = launch("m3.large", "us-east-1a", 50 * CENT);
     at(700);
     assert_int_equal(third->ended, START + 730);
@@ -218,18 +203,10 @@ static void test_schedule_and_hint(void **unused) {
 }
 
 static void test_drawn_lifetimes(void **unused) {
-    (void)unused;
     struct interruptions interruptions;
     struct cloud_options options = defaults();
-    char path[] = "/tmp/lifetimes.XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    assert_int_equal(write(file, "1.5 1\n", 6), 6); /* every machine lives an hour and a half */
-    close(file);
-    char spec[64];
-    snprintf(spec, sizeof spec, "lifetimes:%s", path);
-    assert_int_equal(interruptions_open(&interruptions, spec, &markets, NULL), 0);
-    unlink(path);
+    write_text("hours", "1.5 1\n"); /* every machine lives for an hour and a half */
+    assert_int_equal(interruptions_open(&interruptions, "lifetimes:hours", &markets, NULL), 0);
     options.interruptions = &interruptions;
     options.rules = &MARKET_EC2;
     begin(options);
@@ -249,9 +226,8 @@ static void test_drawn_lifetimes(void **unused) {
 /* ---- Requests ---- */
 
 static void test_requests_wait_for_the_price(void **unused) {
-    (void)unused;
     begin(defaults());
-    at(9000); /* a: 40 cents */
+    at(9000); /* a costs 40 cents */
     struct spot_request *waiting = request("us-east-1a", 4 * CENT, true, START + 9000, MARKET_NEVER);
     struct spot_request *expiring = request("us-east-1a", 4 * CENT, false, START + 9000, START + 10000);
     struct spot_request *later = request("us-east-1b", 4 * CENT, false, START + 11000, MARKET_NEVER);
@@ -272,7 +248,7 @@ static void test_requests_wait_for_the_price(void **unused) {
     assert_int_equal(waiting->state, REQUEST_ACTIVE);
     struct instance *instance = cloud.instances[waiting->instance];
     assert_int_equal(instance->launched, START + 12000);
-    /* A persistent request asks again when its machine is gone, unless it is cancelled first. */
+    /* A persistent request is open again when its machine has ended, unless it is cancelled first. */
     cloud_terminate(&cloud, instance);
     assert_int_equal(waiting->state, REQUEST_OPEN);
     at(12001);
@@ -288,9 +264,9 @@ static void test_requests_wait_for_the_price(void **unused) {
     assert_int_equal(cloud.instance_count, 3);
 }
 
-/* An event takes all that run at its moment, without notice: what the request gets afterwards is not among them. */
+/* An event evicts all machines running at its moment, without notice. A machine that the request gets later is not
+ * evicted. */
 static void test_persistent_request_outlives_an_event(void **unused) {
-    (void)unused;
     const struct cloud_event event = {.time = START + 100, .market = 1, .notice = 0};
     struct cloud_options options = defaults();
     options.events = &event;
@@ -309,7 +285,6 @@ static void test_persistent_request_outlives_an_event(void **unused) {
 }
 
 static void test_requests_choose_the_cheapest_zone(void **unused) {
-    (void)unused;
     begin(defaults());
     struct spot_request *early = request("", 50 * CENT, false, START, MARKET_NEVER);
     at(6000);
@@ -320,7 +295,6 @@ static void test_requests_choose_the_cheapest_zone(void **unused) {
 }
 
 static void test_cancelled_before_fulfilment(void **unused) {
-    (void)unused;
     begin(defaults());
     struct spot_request *made = request("us-east-1a", 1 * CENT, false, START, MARKET_NEVER);
     at(10);
@@ -334,7 +308,6 @@ static void test_cancelled_before_fulfilment(void **unused) {
 /* ---- Limits ---- */
 
 static void test_capacity(void **unused) {
-    (void)unused;
     struct cloud_options options = defaults();
     options.capacity = 2;
     begin(options);
@@ -355,14 +328,13 @@ static void test_capacity(void **unused) {
 }
 
 static void test_quotas(void **unused) {
-    (void)unused;
     struct cloud_options options = defaults();
     options.spot_quota = 5; /* m3.large has 2 vCPUs */
     options.on_demand_quota = 2;
     begin(options);
     const struct catalog_price *type = type_of("m3.large");
     assert_int_equal(cloud_room(&cloud, type, "us-east-1a", 4 * CENT).machines, 2);
-    (void)request("us-east-1a", 1 * CENT, false, START, MARKET_NEVER); /* open ones count */
+    (void)request("us-east-1a", 1 * CENT, false, START, MARKET_NEVER); /* open requests count */
     assert_int_equal(cloud_room(&cloud, type, "us-east-1a", 4 * CENT).machines, 1);
     (void)launch("m3.large", "us-east-1a", 4 * CENT);
     assert_string_equal(cloud_room(&cloud, type, "us-east-1a", 4 * CENT).code, "MaxSpotInstanceCountExceeded");
@@ -371,7 +343,6 @@ static void test_quotas(void **unused) {
 }
 
 static void test_prices_that_refuse(void **unused) {
-    (void)unused;
     begin(defaults());
     assert_string_equal(cloud_room(&cloud, type_of("m3.large"), "us-east-1a", CENT).code, "SpotMaxPriceTooLow");
     assert_int_equal(cloud_room(&cloud, type_of("m3.large"), "us-east-1a", 2 * CENT).machines, SIZE_MAX);
@@ -385,7 +356,6 @@ static void test_prices_that_refuse(void **unused) {
 /* ---- Machines ---- */
 
 static void test_boot_and_ends(void **unused) {
-    (void)unused;
     struct cloud_options options = defaults();
     options.boot = 90;
     begin(options);
@@ -399,7 +369,7 @@ static void test_boot_and_ends(void **unused) {
     assert_string_equal(heard, "+0 +1 ");
     at(3700);
     cloud_terminate(&cloud, booting);
-    cloud_terminate(&cloud, booting); /* again: nothing more */
+    cloud_terminate(&cloud, booting); /* a second termination has no effect */
     assert_int_equal(booting->state, INSTANCE_SHUTTING_DOWN);
     cloud_shut_down(&cloud, stopping->number);
     assert_int_equal(stopping->state, INSTANCE_STOPPED);
@@ -411,7 +381,7 @@ static void test_boot_and_ends(void **unused) {
     at(3700 + CLOUD_SHOWN_SECONDS);
     assert_null(cloud_find_instance(&cloud, booting->id));
     assert_non_null(cloud_find_instance(&cloud, stopping->id));
-    /* Given back in its second hour: that is paid whole in 2016, by the second today. */
+    /* Terminated in its second hour: paid whole by the rules of 2016, by the second by the present rules. */
     assert_bill(booting, &MARKET_EC2_2016, 2 * 7200, 3700, 0);
     assert_bill(booting, &MARKET_EC2, 2 * 3700, 3700, 0);
     int64_t price = type_of("m3.large")->price;
@@ -420,7 +390,6 @@ static void test_boot_and_ends(void **unused) {
 }
 
 static void test_end_of_everything(void **unused) {
-    (void)unused;
     begin(defaults());
     (void)launch("m3.large", "us-east-1a", 4 * CENT);
     (void)request("us-east-1a", 1 * CENT, true, START, MARKET_NEVER);
@@ -428,10 +397,10 @@ static void test_end_of_everything(void **unused) {
     cloud_end(&cloud);
     assert_string_equal(heard, "+0 -0 ");
     assert_int_equal(cloud.requests[1]->state, REQUEST_CANCELLED);
-    assert_bill(cloud.instances[0], &MARKET_EC2, 2 * 60, 5, 0); /* a minute at least */
+    assert_bill(cloud.instances[0], &MARKET_EC2, 2 * 60, 5, 0); /* at least a minute is billed */
 }
 
-/* The same calls lead to the same bill whether time goes on in one leap or second by second. */
+/* The same calls lead to the same bill whether time advances in a single leap or second by second. */
 static void run_calls(bool leap, char **bill) {
     uint64_t state = 7;
     struct cloud_options options = defaults();
@@ -462,7 +431,6 @@ static void run_calls(bool leap, char **bill) {
 }
 
 static void test_leaps(void **unused) {
-    (void)unused;
     char *stepped;
     char *leapt;
     run_calls(false, &stepped);
@@ -474,7 +442,6 @@ static void test_leaps(void **unused) {
 }
 
 static void test_tags(void **unused) {
-    (void)unused;
     struct cloud_tags tags = {0};
     char key[16];
     for (int i = 0; i < CLOUD_TAGS_MAX; i++) {
@@ -489,24 +456,24 @@ static void test_tags(void **unused) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define EACH(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_price_above_bid),
-        TEST(test_first_hour_cut_short_is_free),
-        TEST(test_given_back_in_notice_is_paid),
-        TEST(test_schedule_and_hint),
-        TEST(test_drawn_lifetimes),
-        TEST(test_requests_wait_for_the_price),
-        TEST(test_persistent_request_outlives_an_event),
-        TEST(test_requests_choose_the_cheapest_zone),
-        TEST(test_cancelled_before_fulfilment),
-        TEST(test_capacity),
-        TEST(test_quotas),
-        TEST(test_prices_that_refuse),
-        TEST(test_boot_and_ends),
-        TEST(test_end_of_everything),
-        TEST(test_leaps),
-        TEST(test_tags),
+        EACH(test_price_above_bid),
+        EACH(test_first_hour_cut_short_is_free),
+        EACH(test_given_back_in_notice_is_paid),
+        EACH(test_schedule_and_hint),
+        EACH(test_drawn_lifetimes),
+        EACH(test_requests_wait_for_the_price),
+        EACH(test_persistent_request_outlives_an_event),
+        EACH(test_requests_choose_the_cheapest_zone),
+        EACH(test_cancelled_before_fulfilment),
+        EACH(test_capacity),
+        EACH(test_quotas),
+        EACH(test_prices_that_refuse),
+        EACH(test_boot_and_ends),
+        EACH(test_end_of_everything),
+        EACH(test_leaps),
+        EACH(test_tags),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, files_open, files_close);
 }

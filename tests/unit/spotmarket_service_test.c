@@ -1,24 +1,17 @@
-/* What the embedded cloud answers to HTTP requests, without sockets and in virtual time: signatures, EC2's errors,
- * tokens of launches, pages, filters, throttling, faults, metadata, and what is written out. */
+/* The embedded cloud's answers to HTTP requests, without sockets and in virtual time: signatures, EC2's errors,
+ * launch tokens, pages, filters, throttling, faults, metadata, and files written. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "agileml/base/memory.h"
 #include "spotmarket/service.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#define START INT64_C(1456790400) /* 2016-03-01, the market's */
-#define NOW   INT64_C(1700000000) /* the real time */
+#define START INT64_C(1456790400) /* 2016-03-01, the market's start */
+#define NOW   INT64_C(1700000000) /* real time */
 #define CENT  INT64_C(10000)
 #define RUN   "Action=RunInstances&ImageId=ami-1&InstanceType=m3.large&Placement.AvailabilityZone=us-east-1a"
 #define SPOT  "&InstanceMarketOptions.MarketType=spot&InstanceMarketOptions.SpotOptions.MaxPrice="
@@ -29,12 +22,11 @@ static struct cloud cloud;
 static struct users users;
 static struct service service;
 static struct service_answer answer;
-static int64_t second; /* of market time since START */
+static int64_t second; /* market time since START in seconds */
 static int64_t real_us = NOW * 1000000;
 
-/* m3.large in a: 2 cents, 40 from 5000 s on, and a point each minute before; in b: 3 cents. */
+/* m3.large in a: 2 cents with a point each minute before START, 40 cents from 5000 s on; in b: 3 cents. */
 static int set_up(void **unused) {
-    (void)unused;
     second = 0;
     real_us = NOW * 1000000;
     for (int minute = 0; minute < 20; minute++) {
@@ -70,7 +62,6 @@ static int set_up(void **unused) {
 }
 
 static int tear_down(void **unused) {
-    (void)unused;
     text_close(&answer.body);
     service_close(&service);
     cloud_close(&cloud);
@@ -80,7 +71,7 @@ static int tear_down(void **unused) {
     return 0;
 }
 
-/* ---- Asking ---- */
+/* ---- Requests ---- */
 
 static const char *handle(const struct sigv4_request *request) {
     struct service_clock clock = {(START + second) * 1000000, real_us / 1000000, real_us};
@@ -92,8 +83,8 @@ static const char *handle(const struct sigv4_request *request) {
 struct signer {
     const char *key_id, *secret, *token, *region;
     int64_t skew;
-    const char *sent_body; /* another body than the signed one; NULL: that */
-    const char *nonce;     /* signed, so that another makes another request; NULL: a new one */
+    const char *sent_body; /* body sent in place of the signed body; NULL: the signed body */
+    const char *nonce;     /* signed value that makes requests differ; NULL: a new one each time */
 };
 
 static const char *ask_as(const struct signer *signer, const char *form) {
@@ -156,7 +147,7 @@ static const char *asked(const char *form) {
     return text;
 }
 
-/* What stands in the first <name> of `text`. */
+/* The content of the first element <name> in `text`. */
 static const char *element(const char *text, const char *name, char value[200]) {
     char open[60];
     snprintf(open, sizeof open, "<%s>", name);
@@ -178,7 +169,6 @@ static size_t count_of(const char *text, const char *piece) {
 /* ---- Signatures ---- */
 
 static void test_who_is_let_in(void **unused) {
-    (void)unused;
     static const char form[] = "Action=DescribeAvailabilityZones";
     struct signer two = {"ASIATWO", "two+secret", "session", "us-east-1", 0, NULL, NULL};
     assert_non_null(strstr(asked(form), "us-east-1b"));
@@ -212,7 +202,6 @@ static void test_who_is_let_in(void **unused) {
 }
 
 static void test_no_or_broken_authorization(void **unused) {
-    (void)unused;
     static const char body[] = "Action=DescribeInstances&Version=2016-11-15";
     static const char *const broken[] = {
         "",
@@ -235,13 +224,13 @@ static void test_no_or_broken_authorization(void **unused) {
         headers[2].value = broken[i];
         assert_error(handle(&request), 400, "IncompleteSignature");
     }
-    /* A signature that leaves out the host could be used elsewhere. */
+    /* A signature that does not cover the host could be used elsewhere. */
     headers[2].value = "AWS4-HMAC-SHA256 Credential=AKIDONE/20231114/us-east-1/ec2/aws4_request, "
                        "SignedHeaders=x-amz-date, Signature=00";
     assert_error(handle(&request), 403, "SignatureDoesNotMatch");
 }
 
-/* ---- Web pages ---- */
+/* ---- Requests from web pages ---- */
 
 static int status_of(const struct sigv4_header *headers, size_t count) {
     struct sigv4_request request = {.method = "GET",
@@ -256,7 +245,6 @@ static int status_of(const struct sigv4_header *headers, size_t count) {
 }
 
 static void test_pages_get_nothing(void **unused) {
-    (void)unused;
     static const char *const ours[] = {"127.0.0.1:8181", "127.0.0.1", "localhost:9000", "LocalHost", "127.1.2.3:80"};
     static const char *const others[] = {"",
                                          "example.com",
@@ -274,7 +262,7 @@ static void test_pages_get_nothing(void **unused) {
         assert_int_equal(status_of(headers, 2), 403);
         headers[1] = headers[2];
         assert_int_equal(status_of(headers, 2), 403);
-        headers[1] = headers[0]; /* two say less than one */
+        headers[1] = headers[0]; /* two Host headers are refused, even equal ones */
         assert_int_equal(status_of(headers, 2), 403);
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -287,10 +275,10 @@ static void test_pages_get_nothing(void **unused) {
 /* ---- Parameters ---- */
 
 static void test_wrong_parameters(void **unused) {
-    (void)unused;
     assert_error(ask("Nothing=1"), 400, "MissingAction");
     assert_error(ask("Action=BuyEverything"), 400, "InvalidAction");
-    assert_error(ask("Action=DescribeInstances&Version=2016-11-15"), 400, "InvalidParameterCombination"); /* twice */
+    /* two versions */
+    assert_error(ask("Action=DescribeInstances&Version=2016-11-15"), 400, "InvalidParameterCombination");
     assert_error(ask("Action=DescribeInstances&InstanceId.1=%zz"), 400, "MalformedQueryString");
     assert_error(ask("Action=DescribeInstances&Depth=1"), 400, "UnknownParameter");
     assert_error(ask("Action=DescribeInstances&MaxResults=4"), 400, "InvalidParameterValue");
@@ -334,9 +322,8 @@ static void test_wrong_parameters(void **unused) {
 
 /* ---- Launches ---- */
 
-/* What could not be known again by its token is not done: a repeat would do it twice. */
+/* A launch whose token can't be remembered is refused: a repeat would launch twice. */
 static void test_no_launch_that_can_not_be_remembered(void **unused) {
-    (void)unused;
     while (cloud.attempt_count < CLOUD_RECORDS_MAX) {
         const struct attempt other = {.token = "other", .arguments = memory_string("")};
         cloud_remember(&cloud, "RunInstances", &other);
@@ -346,7 +333,6 @@ static void test_no_launch_that_can_not_be_remembered(void **unused) {
 }
 
 static void test_one_launch_per_token(void **unused) {
-    (void)unused;
     static const char launch[] = RUN "&MinCount=1&MaxCount=2&ClientToken=t1" SPOT "0.1";
     char first[200], again[200];
     element(asked(launch), "instanceId", first);
@@ -367,13 +353,12 @@ static void test_one_launch_per_token(void **unused) {
     assert_string_equal(first, again);
     assert_int_equal(cloud.request_count, 3 + 2);
 
-    /* What was refused may be asked for again. */
+    /* A refused request may be repeated. */
     assert_error(ask(RUN "&MinCount=1&MaxCount=1&ClientToken=t3" SPOT "0.01"), 400, "SpotMaxPriceTooLow");
     (void)asked(RUN "&MinCount=1&MaxCount=1&ClientToken=t3" SPOT "0.05");
 }
 
 static void test_fleet(void **unused) {
-    (void)unused;
     static const char fleet[] = "Action=CreateFleet&Type=instant&ClientToken=f1"
                                 "&TargetCapacitySpecification.TotalTargetCapacity=3"
                                 "&TargetCapacitySpecification.DefaultTargetCapacityType=spot"
@@ -400,7 +385,6 @@ static void test_fleet(void **unused) {
 }
 
 static void test_end_of_a_machine(void **unused) {
-    (void)unused;
     char id[200], sir[200], form[300];
     element(asked(RUN "&MinCount=1&MaxCount=1" SPOT "0.1"), "instanceId", id);
     element(answer.body.data, "spotInstanceRequestId", sir);
@@ -424,14 +408,13 @@ static void test_end_of_a_machine(void **unused) {
 /* ---- Describing ---- */
 
 static void test_price_history(void **unused) {
-    (void)unused;
     size_t points = 0;
     char token[200] = "";
     char form[400];
     int pages = 0;
     second = 60;
     service.api.page = 4;
-    do { /* 20 points in a and the one in b, four to a page */
+    do { /* 20 points in a and one in b, four to a page */
         snprintf(form, sizeof form, "Action=DescribeSpotPriceHistory&InstanceType.1=m3.large&NextToken=%s", token);
         const char *text = asked(form);
         points += count_of(text, "<spotPrice>");
@@ -440,13 +423,13 @@ static void test_price_history(void **unused) {
         if (strstr(text, "<nextToken/>") == NULL) {
             element(text, "nextToken", token);
         }
-        second += 10000; /* time goes on, and prices with it: the pages are of the first one's moment */
+        second += 10000; /* prices change, but the pages show those at the first page's time */
         pages++;
     } while (token[0] != '\0');
     assert_int_equal(points, 21);
     assert_int_equal(pages, 6);
     service.api.page = 0;
-    /* From a moment between two points on: the one that holds then comes along. */
+    /* From a time between two points: the point that holds at that time is included. */
     (void)asked("Action=DescribeSpotPriceHistory&AvailabilityZone=us-east-1a&StartTime=2016-02-29T23:58:30Z"
                 "&EndTime=2016-02-29T23:59:30Z");
     assert_int_equal(count_of(answer.body.data, "<spotPrice>"), 2);
@@ -460,7 +443,6 @@ static void test_price_history(void **unused) {
 }
 
 static void test_future_is_not_told(void **unused) {
-    (void)unused;
     (void)asked("Action=DescribeSpotPriceHistory&EndTime=2099-01-01T00:00:00Z");
     assert_null(strstr(answer.body.data, "<spotPrice>0.4</spotPrice>"));
     assert_error(ask("Action=DescribeSpotPriceHistory&NextToken=page-0-2000000000"), 400, "InvalidParameterValue");
@@ -471,7 +453,6 @@ static void test_future_is_not_told(void **unused) {
 }
 
 static void test_filters_and_pages(void **unused) {
-    (void)unused;
     char token[200], form[300];
     (void)asked(RUN "&MinCount=7&MaxCount=7&TagSpecification.1.ResourceType=instance&TagSpecification.1.Tag.1.Key=job"
                     "&TagSpecification.1.Tag.1.Value=a%3Cb" SPOT "0.1");
@@ -507,7 +488,6 @@ static void test_filters_and_pages(void **unused) {
 /* ---- Throttling and faults ---- */
 
 static void test_throttle(void **unused) {
-    (void)unused;
     service.throttling = true;
     int refused = 0;
     for (int i = 0; i < 8; i++) {
@@ -516,7 +496,7 @@ static void test_throttle(void **unused) {
     }
     assert_int_equal(refused, 3); /* a bucket of 5 */
     assert_error(ask(RUN "&MinCount=1&MaxCount=1" SPOT "0.1"), 503, "RequestLimitExceeded");
-    real_us += 1000000; /* two more */
+    real_us += 1000000; /* two more requests are allowed */
     (void)asked(RUN "&MinCount=1&MaxCount=1" SPOT "0.1");
     (void)asked(RUN "&MinCount=1&MaxCount=1" SPOT "0.1");
     assert_error(ask(RUN "&MinCount=1&MaxCount=1" SPOT "0.1"), 503, "RequestLimitExceeded");
@@ -524,7 +504,7 @@ static void test_throttle(void **unused) {
         (void)asked("Action=DescribeInstances");
     }
     assert_error(ask("Action=DescribeInstances"), 503, "RequestLimitExceeded");
-    (void)asked("Action=DescribeInstances&MaxResults=5"); /* another bucket */
+    (void)asked("Action=DescribeInstances&MaxResults=5"); /* counted in another bucket */
 }
 
 static const char *owner(void) {
@@ -533,7 +513,7 @@ static const char *owner(void) {
     return header;
 }
 
-/* Sets the faults, as who has that Authorization header (NULL: none). */
+/* Sets the faults with this Authorization header (NULL: none). */
 static void set_faults(const char *authorization, const char *spec) {
     char body[200];
     struct sigv4_header headers[] = {{"Host", "localhost:1234"}, {"Authorization", authorization}};
@@ -554,7 +534,6 @@ static void faults(const char *spec) {
 }
 
 static void test_faults(void **unused) {
-    (void)unused;
     static const char form[] = "Action=DescribeInstances";
     faults("503=1");
     assert_error(ask(form), 503, "Unavailable");
@@ -590,7 +569,6 @@ static void test_faults(void **unused) {
 }
 
 static void test_wrong_faults(void **unused) {
-    (void)unused;
     static const char *const wrong[] = {"slow=1",     "503=1.5",     "503",     "503=x",   "boom=1",
                                         "clock=1e99", "slow=-1:0.5", "503=nan", "503=-0.1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -611,24 +589,23 @@ static void test_wrong_faults(void **unused) {
 
 /* ---- Replays ---- */
 
-/* Whoever has seen a request go by can't have it carried out once more. */
+/* A request that was seen by others can't be carried out a second time. */
 static void test_replays(void **unused) {
-    (void)unused;
     static const char run[] = RUN "&MinCount=1&MaxCount=1";
     static const char describe[] = "Action=DescribeInstances";
     struct signer seen = ONE;
     seen.nonce = "seen";
     faults("503=1");
-    assert_error(ask_as(&seen, run), 503, "Unavailable"); /* not carried out */
+    assert_error(ask_as(&seen, run), 503, "Unavailable"); /* not carried out, and not repeatable */
     faults("");
     (void)ask_as(&seen, run);
     assert_int_equal(answer.status, 200);
     assert_error(ask_as(&seen, run), 503, "RequestReplayed");
     assert_error(ask_as(&seen, RUN "&MinCount=1&MaxCount=1&ClientToken=t" SPOT "0.01"), 400, "SpotMaxPriceTooLow");
-    second += 600; /* a launch that could not be done then could be now */
+    second += 600; /* the refused launch would now succeed */
     assert_error(ask_as(&seen, RUN "&MinCount=1&MaxCount=1&ClientToken=t" SPOT "0.01"), 503, "RequestReplayed");
     (void)ask_as(&seen, describe);
-    (void)ask_as(&seen, describe); /* programs do that, with nothing in it that differs */
+    (void)ask_as(&seen, describe); /* programs repeat descriptions unchanged */
     assert_int_equal(answer.status, 200);
     seen.skew = -REPLAYS_READ_US / 1000000 - 1;
     real_us += REPLAYS_READ_US + 1000000;
@@ -643,9 +620,8 @@ static void signature_of(uint64_t number, char signature[SIGV4_HEX]) {
     snprintf(signature, SIGV4_HEX, "%016llx%048d", (unsigned long long)(number * UINT64_C(0x9e3779b97f4a7c15)), 0);
 }
 
-/* However many come, none is taken twice; new ones are taken all the same. */
+/* However many requests arrive, no signature is accepted twice, and new requests are still accepted. */
 static void test_replays_have_bounds(void **unused) {
-    (void)unused;
     struct replays replays = {0};
     char signature[SIGV4_HEX];
     const uint64_t many = 5 * REPLAYS_MAX;
@@ -658,7 +634,7 @@ static void test_replays_have_bounds(void **unused) {
         assert_false(replays_take(&replays, signature, NOW + (int64_t)i / 1000, false, 0));
     }
     signature_of(many, signature);
-    assert_false(replays_take(&replays, signature, NOW, false, 0)); /* it may be one that was forgotten */
+    assert_false(replays_take(&replays, signature, NOW, false, 0)); /* may have been accepted and forgotten */
     assert_true(replays_take(&replays, signature, NOW + (int64_t)many / 1000, false, 0));
     replays_close(&replays);
 }
@@ -673,7 +649,6 @@ static const char *get(const char *method, const char *path, const char *name, c
 }
 
 static void test_metadata(void **unused) {
-    (void)unused;
     static const char token_header[] = "X-aws-ec2-metadata-token";
     static const char ttl_header[] = "X-aws-ec2-metadata-token-ttl-seconds";
     char id[200], base[SERVICE_METADATA_PATH], other[SERVICE_METADATA_PATH], path[400], token[100];
@@ -701,7 +676,7 @@ static void test_metadata(void **unused) {
     assert_string_equal(get("GET", PATH("meta-data/spot/instance-action"), token_header, token),
                         "{\"action\":\"terminate\",\"time\":\"2016-03-01T01:25:20Z\"}");
     assert_true(answer.noticed && answer.left_s == 120);
-    service.speed = 100; /* real seconds */
+    service.speed = 100; /* in real seconds */
     (void)get("GET", PATH("meta-data/spot/instance-action"), token_header, token);
     assert_true(answer.noticed && fabs(answer.left_s - 1.2) < 1e-6);
     service.speed = 1;
@@ -711,7 +686,7 @@ static void test_metadata(void **unused) {
     (void)get("GET", PATH("meta-data/instance-id"), token_header, token);
     assert_int_equal(answer.status, 500);
     faults("");
-    /* Tokens end, and are one machine's. */
+    /* Tokens expire, and belong to one machine. */
     service_metadata_path(&service, cloud.instances[1]->id, other);
     snprintf(path, sizeof path, "%s/latest/meta-data/instance-id", other);
     (void)get("GET", path, token_header, token);
@@ -721,12 +696,11 @@ static void test_metadata(void **unused) {
     assert_int_equal(answer.status, 401);
     second = 5121;
     (void)get("PUT", PATH("api/token"), ttl_header, "60");
-    assert_int_equal(answer.status, 404); /* the machine is gone */
+    assert_int_equal(answer.status, 404); /* the machine has ended */
 }
 
-/* Who knows a machine's id, as everyone may, does not find its metadata. */
+/* A machine's id, which anyone may know, does not reveal the path of its metadata. */
 static void test_metadata_is_the_machines_own(void **unused) {
-    (void)unused;
     static const char ttl_header[] = "X-aws-ec2-metadata-token-ttl-seconds";
     char own[SERVICE_METADATA_PATH], other[SERVICE_METADATA_PATH], path[400];
     (void)asked(RUN "&MinCount=2&MaxCount=2" SPOT "0.1");
@@ -752,7 +726,7 @@ static void test_metadata_is_the_machines_own(void **unused) {
     assert_int_equal(answer.status, 404);
 }
 
-/* The keys of the role of the machine that was launched as number `number`. */
+/* The keys of the role of the machine launched as number `number`. */
 static json_t *role_keys(size_t number) {
     char base[SERVICE_METADATA_PATH], path[400], token[100];
     service_metadata_path(&service, cloud.instances[number]->id, base);
@@ -772,13 +746,9 @@ static struct signer signer_of(const json_t *keys) {
     return signer;
 }
 
-/* Reads the roles from a file with that text. */
+/* Reads the roles from a file with this text. */
 static int read_roles(const char *text) {
-    char path[] = "/tmp/spotmarket_roles.XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
-    close(file);
+    const char *path = write_text("roles", text);
     roles_close(&service.roles);
     struct error error = {0};
     int code = roles_read(&service.roles, path, &error);
@@ -788,9 +758,8 @@ static int read_roles(const char *text) {
     return code;
 }
 
-/* A machine has keys of its own, which do what its role may, and no longer than it lives. */
+/* Each machine has keys of its own. They allow what its role allows, as long as the machine lives. */
 static void test_role(void **unused) {
-    (void)unused;
     static const char describe[] = "Action=DescribeInstances";
     char form[200];
     (void)asked(RUN "&MinCount=2&MaxCount=2&IamInstanceProfile.Name=role" SPOT "0.1");
@@ -814,7 +783,7 @@ static void test_role(void **unused) {
     assert_error(ask_as(&signer, "Action=DescribeInstanceTypes"), 403, "UnauthorizedOperation");
 
     struct signer wrong = signer;
-    wrong.token = signer_of(other).token; /* which says another machine */
+    wrong.token = signer_of(other).token; /* names another machine */
     assert_error(ask_as(&wrong, describe), 401, "AuthFailure");
     wrong.token = NULL;
     assert_error(ask_as(&wrong, describe), 401, "AuthFailure");
@@ -823,7 +792,7 @@ static void test_role(void **unused) {
     assert_error(ask_as(&wrong, describe), 403, "SignatureDoesNotMatch");
     (void)ask_as(&signer, form);
     assert_int_equal(answer.status, 200);
-    wrong = signer_of(other); /* that machine has ended just now */
+    wrong = signer_of(other); /* that machine has just ended */
     assert_error(ask_as(&wrong, describe), 401, "AuthFailure");
     real_us += 6 * HOUR * INT64_C(1000000);
     assert_error(ask_as(&signer, describe), 400, "ExpiredToken");
@@ -832,7 +801,6 @@ static void test_role(void **unused) {
 }
 
 static void test_wrong_roles(void **unused) {
-    (void)unused;
     static const char *const wrong[] = {"",
                                         "[]",
                                         "{\"role\": \"*\"}",
@@ -850,25 +818,20 @@ static void test_wrong_roles(void **unused) {
     assert_true(roles_allow(&service.roles, "b", "RunInstances"));
 }
 
-/* Users may do everything, but for those that the file limits. */
+/* Users may do everything, except users that the file limits. */
 static void test_users_rights(void **unused) {
-    (void)unused;
     strcpy(users.list[0].name, "one");
     assert_int_equal(read_roles("{\"user/two\": [], \"one\": []}"), 0);
-    (void)asked("Action=DescribeInstances"); /* of the user nothing is said */
+    (void)asked("Action=DescribeInstances"); /* the file does not limit this user */
     assert_int_equal(read_roles("{\"user/one\": [\"Describe*\"]}"), 0);
     (void)asked("Action=DescribeInstances");
     assert_error(ask(RUN "&MinCount=1&MaxCount=1&DryRun=true"), 403, "UnauthorizedOperation");
 }
 
-/* ---- What launches name ---- */
+/* ---- Resources named in launches ---- */
 
 static int read_resources(const char *text) {
-    char path[] = "/tmp/spotmarket_resources.XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
-    close(file);
+    const char *path = write_text("resources", text);
     resources_close(&service.api.resources);
     struct error error = {0};
     int code = resources_read(&service.api.resources, path, &error);
@@ -885,9 +848,8 @@ static void assert_has(const char *form, const char *expected) {
     }
 }
 
-/* Without a file all is there that has the right form. */
+/* Without a file, every resource name of the right form exists. */
 static void test_resources_without_a_file(void **unused) {
-    (void)unused;
     assert_has("Action=DescribeImages&ImageId.1=ami-7", "<imageId>ami-7</imageId><imageState>available</imageState>");
     assert_error(ask("Action=DescribeImages&ImageId.1=debian"), 400, "InvalidAMIID.Malformed");
     assert_has("Action=DescribeSubnets", "<subnetId>subnet-us-east-1b</subnetId><state>available</state>");
@@ -899,7 +861,6 @@ static void test_resources_without_a_file(void **unused) {
 }
 
 static void test_resources_of_a_file(void **unused) {
-    (void)unused;
     assert_int_equal(
         read_resources("{\"images\": [\"ami-1\"], \"key_pairs\": [\"me\"], \"instance_profiles\": [\"node\"],"
                        "\"security_groups\": {\"sg-1\": \"vpc-1\", \"sg-2\": \"vpc-2\"},"
@@ -941,7 +902,6 @@ static void test_resources_of_a_file(void **unused) {
 }
 
 static void test_wrong_resources(void **unused) {
-    (void)unused;
     static const char *const wrong[] = {"",
                                         "[]",
                                         "{\"image\": []}",
@@ -957,7 +917,6 @@ static void test_wrong_resources(void **unused) {
 /* ---- Clock and bill ---- */
 
 static void test_bill_and_faults_are_the_owners(void **unused) {
-    (void)unused;
     char wrong[KEYRING_OWNER_HEX + 8];
     snprintf(wrong, sizeof wrong, "%s", owner());
     wrong[sizeof wrong - 2] ^= 1;
@@ -972,13 +931,12 @@ static void test_bill_and_faults_are_the_owners(void **unused) {
     }
     set_faults(NULL, "503=1");
     assert_int_equal(answer.status, 401);
-    (void)asked("Action=DescribeInstances"); /* nothing has come of it */
+    (void)asked("Action=DescribeInstances"); /* no faults were set */
     (void)get("GET", "/bill", "Authorization", owner());
     assert_int_equal(answer.status, 200);
 }
 
 static void test_clock(void **unused) {
-    (void)unused;
     service.speed = 120;
     second = 120;
     assert_string_equal(get("GET", "/clock", "Accept", "*/*"),
@@ -988,7 +946,6 @@ static void test_clock(void **unused) {
 }
 
 static void test_bill(void **unused) {
-    (void)unused;
     (void)asked(RUN "&MinCount=1&MaxCount=1&ClientToken=t&TagSpecification.1.ResourceType=instance"
                     "&TagSpecification.1.Tag.1.Key=proteus:job&TagSpecification.1.Tag.1.Value=j%22" SPOT "0.1");
     (void)asked(RUN "&MinCount=1&MaxCount=1");
@@ -1003,7 +960,8 @@ static void test_bill(void **unused) {
     assert_string_equal(json_string_value(json_object_get(spot, "end")), "2016-03-01T01:25:20Z");
     assert_true(json_is_null(json_object_get(other, "end")));
     assert_string_equal(json_string_value(json_object_get(other, "how")), "running");
-    /* The spot machine: an hour at 3 cents, and 1520 s that EC2 cut short. The other one: 0.133 dollars an hour. */
+    /* The spot machine: an hour at 3 cents, and 1520 s that EC2 cut short. The on-demand machine: 0.133 dollars an
+     * hour. */
     json_t *total = json_object_get(json_object_get(bill, "total"), "ec2-2016");
     assert_string_equal(json_string_value(json_object_get(total, "spot_dollars")), "0.0300");
     assert_string_equal(json_string_value(json_object_get(total, "on_demand_dollars")), "0.2660");
@@ -1016,7 +974,6 @@ static void test_bill(void **unused) {
 }
 
 static void test_xml_text(void **unused) {
-    (void)unused;
     struct text text = {0};
     xml_text(&text, "a", "<&>\"\r\x01\xff\xc3\xa9\xed\xa0\x80");
     assert_string_equal(text.data, "<a>&lt;&amp;&gt;\"&#13;?"
@@ -1027,36 +984,36 @@ static void test_xml_text(void **unused) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define EACH(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_who_is_let_in),
-        TEST(test_no_or_broken_authorization),
-        TEST(test_pages_get_nothing),
-        TEST(test_replays),
-        TEST(test_replays_have_bounds),
-        TEST(test_wrong_parameters),
-        TEST(test_no_launch_that_can_not_be_remembered),
-        TEST(test_one_launch_per_token),
-        TEST(test_fleet),
-        TEST(test_end_of_a_machine),
-        TEST(test_price_history),
-        TEST(test_future_is_not_told),
-        TEST(test_filters_and_pages),
-        TEST(test_throttle),
-        TEST(test_faults),
-        TEST(test_wrong_faults),
-        TEST(test_metadata),
-        TEST(test_metadata_is_the_machines_own),
-        TEST(test_role),
-        TEST(test_wrong_roles),
-        TEST(test_users_rights),
-        TEST(test_resources_without_a_file),
-        TEST(test_resources_of_a_file),
-        TEST(test_wrong_resources),
-        TEST(test_clock),
-        TEST(test_bill_and_faults_are_the_owners),
-        TEST(test_bill),
-        TEST(test_xml_text),
+        EACH(test_who_is_let_in),
+        EACH(test_no_or_broken_authorization),
+        EACH(test_pages_get_nothing),
+        EACH(test_replays),
+        EACH(test_replays_have_bounds),
+        EACH(test_wrong_parameters),
+        EACH(test_no_launch_that_can_not_be_remembered),
+        EACH(test_one_launch_per_token),
+        EACH(test_fleet),
+        EACH(test_end_of_a_machine),
+        EACH(test_price_history),
+        EACH(test_future_is_not_told),
+        EACH(test_filters_and_pages),
+        EACH(test_throttle),
+        EACH(test_faults),
+        EACH(test_wrong_faults),
+        EACH(test_metadata),
+        EACH(test_metadata_is_the_machines_own),
+        EACH(test_role),
+        EACH(test_wrong_roles),
+        EACH(test_users_rights),
+        EACH(test_resources_without_a_file),
+        EACH(test_resources_of_a_file),
+        EACH(test_wrong_resources),
+        EACH(test_clock),
+        EACH(test_bill_and_faults_are_the_owners),
+        EACH(test_bill),
+        EACH(test_xml_text),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, files_open, files_close);
 }

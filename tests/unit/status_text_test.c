@@ -1,13 +1,6 @@
-/* Tests of proteus/status_text.h: the table of a running job, and what it makes of an answer that lacks things. */
+/* Tests of proteus/status_text.h: the table of a running job, also from an incomplete answer. */
 #include "proteus/status_text.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { COLUMNS = 100 };
 
@@ -26,8 +19,7 @@ static char *print(const char *json) {
     return text;
 }
 
-static void test_table(void **state) {
-    (void)state;
+TEST(table) {
     char *text = print(
         "{\"app\":\"mf\",\"phase\":\"train\",\"change\":\"prepare\",\"stage\":2,\"epoch\":3,\"version\":12,"
         "\"iteration\":7,\"clock\":14,\"committed\":12,\"final\":40,\"seconds\":3.25,\"objective\":0.875,"
@@ -52,8 +44,7 @@ static void test_table(void **state) {
     free(text);
 }
 
-static void test_traditional(void **state) {
-    (void)state;
+TEST(traditional) {
     char *text = print("{\"app\":\"sum\",\"phase\":\"save\",\"change\":\"none\",\"stage\":\"traditional\","
                        "\"objective\":null,\"nodes\":[{\"name\":\"n\",\"tier\":\"transient\",\"serves\":3}]}");
     assert_non_null(strstr(text, "sum: saving the model, traditional, iteration 0, 0.0 s\n"));
@@ -62,8 +53,7 @@ static void test_traditional(void **state) {
     free(text);
 }
 
-static void test_strange_answers(void **state) {
-    (void)state;
+TEST(strange_answers) {
     static const char *const answers[] = {"{}", "[]", "{\"nodes\":[1,{},[]]}", "{\"nodes\":7,\"phase\":\"later\"}"};
     for (size_t a = 0; a < sizeof answers / sizeof *answers; a++) {
         char *text = print(answers[a]);
@@ -72,9 +62,8 @@ static void test_strange_answers(void **state) {
     }
 }
 
-/* A node that names itself by a terminal's orders, or by a line of the table, clears and adds nothing. */
-static void test_names_are_no_orders_to_the_terminal(void **state) {
-    (void)state;
+/* A node whose name contains terminal commands, or a line of the table, neither clears nor adds anything. */
+TEST(names_are_no_orders_to_the_terminal) {
     char *text = print("{\"app\":\"m\\u001b[2Jf\",\"phase\":\"x\\u009b2J\",\"stage\":\"t\\r\",\"nodes\":["
                        "{\"name\":\"a\\u001b[2J\",\"host\":\"b\\nnode-9\",\"tier\":\"\\u0007\",\"state\":\"\\u007f\"}],"
                        "\"expected\":[{\"name\":\"\\u001bc\",\"tier\":\"\\u0008\"}]}");
@@ -87,14 +76,4 @@ static void test_names_are_no_orders_to_the_terminal(void **state) {
     assert_non_null(strstr(text, "m?[2Jf: x??2J, t , iteration"));
     assert_non_null(strstr(text, "\na?[2J "));
     free(text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_traditional),
-        cmocka_unit_test(test_strange_answers),
-        cmocka_unit_test(test_names_are_no_orders_to_the_terminal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

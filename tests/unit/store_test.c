@@ -1,65 +1,44 @@
-/* The controller's store: entries are written all or none, also when the process is killed at any moment or the disk is
- * full, and one file has one controller. */
-#include "agileml/control/store.h"
+/* The controller's store: a transaction writes all of its entries or none, even if the process is killed at any
+ * moment or the disk is full. A file has only one controller. */
+#include "agileml/control/state/store.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
-enum { PATH_BYTES = 128, TEXT_BYTES = 512, KEYS = 5, KILLS = 120, ACKNOWLEDGED_MAX = 40, VALUE_MAX = 20000 };
+enum { TEXT_BYTES = 512, KEYS = 5, KILLS = 120, ACKNOWLEDGED_MAX = 40, VALUE_MAX = 20000 };
 
-struct fixture {
-    char folder[PATH_BYTES / 2];
-    char path[PATH_BYTES];
-};
-
-static int setup(void **state) {
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-    snprintf(fixture->folder, sizeof fixture->folder, "/tmp/store_test.XXXXXX");
-    if (mkdtemp(fixture->folder) == NULL) {
-        return -1;
-    }
-    snprintf(fixture->path, sizeof fixture->path, "%s/store", fixture->folder);
-    *state = fixture;
-    return 0;
-}
+static const char path[] = "store";
 
 static int teardown(void **state) {
-    struct fixture *fixture = *state;
     static const char *const suffixes[] = {"", "-wal", "-journal", "-shm"};
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
-        char path[PATH_BYTES + 16];
-        snprintf(path, sizeof path, "%s%s", fixture->path, suffixes[i]);
-        unlink(path);
+        char name[16];
+        snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
+        unlink(name);
     }
-    int result = rmdir(fixture->folder); /* a file that should not be there stays, and fails the test */
-    free(fixture);
-    return result;
+    return files_close_one(state); /* fails the test if an unexpected file is left */
 }
 
-static struct store *open_store(const struct fixture *fixture) {
+static struct store *open_store(void) {
     struct store *store = NULL;
     struct error error = {0};
-    int code = store_open(&store, fixture->path, &error);
+    int code = store_open(&store, path, &error);
     if (code != 0) {
         fail_msg("%s", error.text);
     }
     return store;
 }
 
-static void write_text(struct store *store, const char *key, const char *text) {
+static void put(struct store *store, const char *key, const char *text) {
     struct store_entry entry = {key, text, text != NULL ? strlen(text) : 0};
     assert_int_equal(store->write(store, &entry, 1, NULL), 0);
 }
@@ -67,7 +46,6 @@ static void write_text(struct store *store, const char *key, const char *text) {
 /* Appends "key=bytes " to the text. */
 static int append_entry(void *context, const char *key, const void *bytes, size_t size, struct error *error) {
     char *text = context;
-    (void)error;
     size_t length = strlen(text);
     snprintf(text + length, TEXT_BYTES - length, "%s=%.*s ", key, (int)size, (const char *)bytes);
     return 0;
@@ -79,54 +57,52 @@ static void assert_content(struct store *store, const char *expected) {
     assert_string_equal(text, expected);
 }
 
-static void test_entries(void **state) {
-    struct store *store = open_store(*state);
+TEST(entries) {
+    struct store *store = open_store();
     assert_content(store, "");
-    write_text(store, "plan", "one");
-    write_text(store, "job", "");
-    write_text(store, "plan", "two");
+    put(store, "plan", "one");
+    put(store, "job", "");
+    put(store, "plan", "two");
     struct store_entry several[] = {{"node-2", "b", 1}, {"job", NULL, 0}, {"node-1", "a", 1}, {"missing", NULL, 0}};
     assert_int_equal(store->write(store, several, 4, NULL), 0);
     assert_int_equal(store->write(store, NULL, 0, NULL), 0);
     assert_content(store, "node-1=a node-2=b plan=two ");
     store->close(store);
-    store = open_store(*state);
+    store = open_store();
     assert_content(store, "node-1=a node-2=b plan=two ");
-    write_text(store, "node-2", NULL);
-    write_text(store, "empty", "");
+    put(store, "node-2", NULL);
+    put(store, "empty", "");
     assert_content(store, "empty= node-1=a plan=two ");
     store->close(store);
 }
 
 static int stop_at_second(void *context, const char *key, const void *bytes, size_t size, struct error *error) {
     unsigned *seen = context;
-    (void)bytes;
-    (void)size;
     return ++*seen == 2 ? error_set(error, AML_ELIMIT, "stopped at %s", key) : 0;
 }
 
-static void test_read_ends_early(void **state) {
-    struct store *store = open_store(*state);
+TEST(read_ends_early) {
+    struct store *store = open_store();
     struct error error = {0};
     unsigned seen = 0;
-    write_text(store, "a", "1");
-    write_text(store, "b", "2");
-    write_text(store, "c", "3");
+    put(store, "a", "1");
+    put(store, "b", "2");
+    put(store, "c", "3");
     assert_int_equal(store->read(store, stop_at_second, &seen, &error), AML_ELIMIT);
     assert_string_equal(error.text, "stopped at b");
     assert_int_equal(seen, 2);
     assert_content(store, "a=1 b=2 c=3 ");
-    write_text(store, "a", "4");
+    put(store, "a", "4");
     store->close(store);
 }
 
-static void test_bad_keys_change_nothing(void **state) {
-    struct store *store = open_store(*state);
+TEST(bad_keys_change_nothing) {
+    struct store *store = open_store();
     char longest[STORE_KEY_MAX + 1];
     memset(longest, 'k', sizeof longest);
     longest[STORE_KEY_MAX] = '\0';
     const char *const bad[] = {"", longest};
-    write_text(store, "a", "1");
+    put(store, "a", "1");
     for (size_t i = 0; i < 2; i++) {
         struct store_entry entries[] = {{"a", "2", 1}, {bad[i], "3", 1}};
         struct error error = {0};
@@ -134,99 +110,79 @@ static void test_bad_keys_change_nothing(void **state) {
         assert_non_null(strstr(error.text, "key"));
     }
     assert_content(store, "a=1 ");
-    write_text(store, longest + 1, "1");
+    put(store, longest + 1, "1");
     store->close(store);
 }
 
-static void assert_refused(const char *path, const char *reason) {
+static void assert_refused(const char *name, const char *reason) {
     struct store *store = NULL;
     struct error error = {0};
-    assert_int_equal(store_open(&store, path, &error), AML_EINPUT);
+    assert_int_equal(store_open(&store, name, &error), AML_EINPUT);
     assert_null(store);
-    if (strstr(error.text, reason) == NULL || strstr(error.text, path) == NULL) {
-        fail_msg("\"%s\" names not \"%s\" and \"%s\"", error.text, path, reason);
+    if (strstr(error.text, reason) == NULL || strstr(error.text, name) == NULL) {
+        fail_msg("\"%s\" names not \"%s\" and \"%s\"", error.text, name, reason);
     }
 }
 
-static void test_one_controller(void **state) {
-    const struct fixture *fixture = *state;
-    struct store *store = open_store(fixture);
-    write_text(store, "a", "1");
-    assert_refused(fixture->path, "another controller");
+TEST(one_controller) {
+    struct store *store = open_store();
+    put(store, "a", "1");
+    assert_refused(path, "another controller");
     pid_t child = fork();
     if (child == 0) {
         struct store *second = NULL;
         struct error error = {0};
-        int code = store_open(&second, fixture->path, &error);
+        int code = store_open(&second, path, &error);
         _exit(code == AML_EINPUT && strstr(error.text, "another controller") != NULL ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    write_text(store, "a", "2");
+    put(store, "a", "2");
     assert_content(store, "a=2 ");
     store->close(store);
-    store = open_store(fixture);
+    store = open_store();
     store->close(store);
 }
 
-static void write_file(const char *path, const char *text) {
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static void assert_file(const char *path, const char *expected) {
-    static char text[VALUE_MAX];
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    size_t size = fread(text, 1, sizeof text - 1, file);
-    text[size] = '\0';
-    fclose(file);
-    assert_string_equal(text, expected);
-}
-
-/* Whatever else it is, it is refused, and stays as it is. */
-static void test_other_files(void **state) {
-    const struct fixture *fixture = *state;
+/* Any other file is refused and stays unchanged. */
+TEST(other_files) {
     static char long_text[VALUE_MAX];
     memset(long_text, 'x', sizeof long_text - 1);
     const char *const texts[] = {"x", "SQLite format 3", "This is a list of things to do.\n", long_text};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        write_file(fixture->path, texts[i]);
-        assert_refused(fixture->path, "not a controller's store");
-        assert_file(fixture->path, texts[i]);
-        unlink(fixture->path);
+        write_text(path, texts[i]);
+        assert_refused(path, "not a controller's store");
+        assert_file(path, texts[i]);
+        unlink(path);
     }
     sqlite3 *other;
-    assert_int_equal(sqlite3_open(fixture->path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "CREATE TABLE t (x)", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(other);
-    assert_refused(fixture->path, "another SQLite file");
-    unlink(fixture->path);
-    struct store *store = open_store(fixture);
+    assert_refused(path, "another SQLite file");
+    unlink(path);
+    struct store *store = open_store();
     store->close(store);
-    assert_int_equal(sqlite3_open(fixture->path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "PRAGMA user_version = 2", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(other);
-    assert_refused(fixture->path, "version 2, expected 1");
-    assert_refused(fixture->folder, "can't open");
+    assert_refused(path, "version 2, expected 1");
+    assert_refused(".", "can't open");
     assert_refused("/nowhere/at/all", "can't open");
     assert_refused("", "path");
     assert_refused(":memory:", "path");
 }
 
-static void test_empty_file_becomes_a_store(void **state) {
-    const struct fixture *fixture = *state;
-    write_file(fixture->path, "");
-    struct store *store = open_store(fixture);
-    write_text(store, "a", "1");
+TEST(empty_file_becomes_a_store) {
+    write_text(path, "");
+    struct store *store = open_store();
+    put(store, "a", "1");
     assert_content(store, "a=1 ");
     store->close(store);
 }
 
-/* ---- A process that is killed ---- */
+/* ---- Killed processes ---- */
 
 static uint64_t random_state = 5;
 
@@ -236,8 +192,8 @@ static unsigned random_below(unsigned limit) {
 
 static const char *const kill_keys[KEYS] = {"a", "b", "c", "d", "e"};
 
-/* The child: each transaction writes its number at the start of every entry, and is then acknowledged. */
-static _Noreturn void write_until_killed(const char *path, unsigned from, int pipe_end) {
+/* Each transaction of the child writes its number at the start of every entry, and is then acknowledged. */
+static _Noreturn void write_until_killed(unsigned from, int pipe_end) {
     static unsigned char value[VALUE_MAX];
     struct store *store = NULL;
     if (store_open(&store, path, NULL) != 0) {
@@ -263,7 +219,6 @@ struct found {
 static int check_found(void *context, const char *key, const void *bytes, size_t size, struct error *error) {
     struct found *found = context;
     unsigned number;
-    (void)error;
     assert_string_equal(key, kill_keys[found->count]);
     assert_true(size >= sizeof number);
     memcpy(&number, bytes, sizeof number);
@@ -273,8 +228,8 @@ static int check_found(void *context, const char *key, const void *bytes, size_t
     return 0;
 }
 
-/* One child's life; the number of the last transaction in the store. */
-static unsigned kill_one(const struct fixture *fixture, unsigned last) {
+/* Runs and kills one child. Returns the number of the last transaction in the store. */
+static unsigned kill_one(unsigned last) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     random_state += 1000;
@@ -282,7 +237,7 @@ static unsigned kill_one(const struct fixture *fixture, unsigned last) {
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
-        write_until_killed(fixture->path, last + 1, ends[1]);
+        write_until_killed(last + 1, ends[1]);
     }
     close(ends[1]);
     unsigned acknowledged = last;
@@ -298,7 +253,7 @@ static unsigned kill_one(const struct fixture *fixture, unsigned last) {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
-    struct store *store = open_store(fixture);
+    struct store *store = open_store();
     struct found found = {0, last};
     assert_int_equal(store->read(store, check_found, &found, NULL), 0);
     assert_true(found.count == KEYS || (found.count == 0 && acknowledged == 0));
@@ -307,23 +262,22 @@ static unsigned kill_one(const struct fixture *fixture, unsigned last) {
     return found.number;
 }
 
-static void test_killed_at_any_moment(void **state) {
+TEST(killed_at_any_moment) {
     unsigned last = 0;
     for (unsigned i = 0; i < KILLS; i++) {
-        last = kill_one(*state, last);
+        last = kill_one(last);
     }
     assert_true(last > 0);
 }
 
-/* ---- A disk that is full ---- */
+/* ---- Full disks ---- */
 
-static void test_full_disk(void **state) {
-    const struct fixture *fixture = *state;
+TEST(full_disk) {
     static unsigned char large[40 * VALUE_MAX];
     struct rlimit before;
-    struct store *store = open_store(fixture);
-    write_text(store, "a", "1");
-    write_text(store, "b", "1");
+    struct store *store = open_store();
+    put(store, "a", "1");
+    put(store, "b", "1");
     memset(large, 'x', sizeof large);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, SIG_IGN);
@@ -336,27 +290,17 @@ static void test_full_disk(void **state) {
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
         assert_int_equal(code, AML_EFAIL);
         assert_int_equal(error.code, AML_EFAIL);
-        assert_non_null(strstr(error.text, fixture->path));
+        assert_non_null(strstr(error.text, path));
         assert_content(store, "a=1 b=1 ");
     }
-    write_text(store, "b", "2");
+    put(store, "b", "2");
     assert_content(store, "a=1 b=2 ");
     store->close(store);
-    store = open_store(fixture);
+    store = open_store();
     assert_content(store, "a=1 b=2 ");
     store->close(store);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_entries, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_read_ends_early, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bad_keys_change_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_one_controller, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_other_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_empty_file_becomes_a_store, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_killed_at_any_moment, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run_each(files_open, teardown);
 }

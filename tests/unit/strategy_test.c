@@ -1,18 +1,13 @@
-/* Which parts of the data a clock works on by each strategy, where strategies may change, and when `auto` does so. */
+/* The parts of the data that a clock works on by each strategy, where strategies may change, and when `auto` changes
+ * them. */
 #include "agileml/collective/strategy.h"
 #include "agileml/collective/strategy_auto.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 #include "agileml/wire/plan.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-static void test_parts_of_each_clock(void **state) {
-    (void)state;
+TEST(parts_of_each_clock) {
     const struct strategy_clocks clocks = {.per_iteration = 7, .local_steps = 3};
     static const uint32_t parts[] = {3, 0, 0, 3, 0, 0, 1};
     static const uint32_t idle[] = {0, 1, 2, 0, 1, 2, 0};
@@ -26,10 +21,8 @@ static void test_parts_of_each_clock(void **state) {
     }
 }
 
-/* Whatever strategies hold one after the other, each part of an iteration is worked on once: strategies change at
- * boundaries. */
-static void test_each_part_once(void **state) {
-    (void)state;
+/* In any sequence of strategies each part of an iteration is worked on once, as strategies change at boundaries. */
+TEST(each_part_once) {
     for (uint32_t per = 1; per <= 9; per++) {
         for (uint32_t steps = 1; steps <= 5; steps++) {
             const struct strategy_clocks clocks = {.per_iteration = per, .local_steps = steps};
@@ -51,8 +44,7 @@ static void test_each_part_once(void **state) {
     }
 }
 
-static void test_boundaries(void **state) {
-    (void)state;
+TEST(boundaries) {
     const struct strategy_clocks clocks = {.per_iteration = 7, .local_steps = 3};
     static const uint64_t next[] = {1, 4, 4, 4, 7, 7, 7, 8, 11};
     for (uint64_t clock = 1; clock <= sizeof next / sizeof *next; clock++) {
@@ -60,8 +52,7 @@ static void test_boundaries(void **state) {
     }
 }
 
-static void test_names(void **state) {
-    (void)state;
+TEST(names) {
     enum strategy strategy;
     for (unsigned s = STRATEGY_SSGD; s <= STRATEGY_AUTO; s++) {
         assert_true(strategy_of_name(strategy_name((enum strategy)s), &strategy));
@@ -70,10 +61,9 @@ static void test_names(void **state) {
     assert_false(strategy_of_name("easgd", &strategy));
 }
 
-/* In each step each node has one partner, whose partner it is, but for one of an odd number; all pairs are drawn about
- * equally often. The order in which the nodes are named does not matter. */
-static void test_partners(void **state) {
-    (void)state;
+/* In each step each node has one partner, and is that partner's partner; with an odd number of nodes one node has
+ * none. All pairs are drawn about equally often. The order of the nodes does not matter. */
+TEST(partners) {
     enum { MOST = 7, PAIRINGS = 7000 };
     static const uint64_t nodes[MOST] = {7, 1, 9, 4, 12, 5, 20};
     static const uint64_t turned[MOST] = {20, 5, 12, 4, 9, 1, 7};
@@ -101,9 +91,8 @@ static void test_partners(void **state) {
     }
 }
 
-/* The shares of a clock's origins add up to 1, also when two catch-up origins have a lost one's data. */
-static void test_shares(void **state) {
-    (void)state;
+/* The shares of a clock's origins add up to 1, also when two catch-up origins have a lost node's data. */
+TEST(shares) {
     static const uint32_t shards[] = {0, 1, 2, 3, 4, 5, 2, 3, 4, 5};
     static const struct wire_assignment assignments[] = {
         {.origin = 0x10000, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .first = 0, .count = 2},
@@ -127,9 +116,9 @@ static void test_shares(void **state) {
     }
 }
 
-/* ---- `auto`, on made traces ---- */
+/* ---- `auto` on made-up traces ---- */
 
-/* A job: each iteration computes for a second, and each exchange takes a 32nd of `exchange` seconds. */
+/* A job whose iterations compute for a second, and whose exchanges each take a 32nd of `exchange` seconds. */
 struct trace {
     struct strategy_auto chooser;
     enum strategy present;
@@ -162,23 +151,21 @@ static void trace_run(struct trace *trace, unsigned iterations) {
     }
 }
 
-static void test_auto_stays_on_a_fast_network(void **state) {
-    (void)state;
+TEST(auto_stays_on_a_fast_network) {
     struct trace trace = trace_open();
-    trace.exchange = 0.8; /* a rate of 56 % */
+    trace.exchange = 0.8; /* computing takes 56 % */
     trace.noise = 0.3;
     trace_run(&trace, 10000);
     assert_int_equal(trace.changes, 0);
 }
 
-static void test_auto_follows_the_network(void **state) {
-    (void)state;
+TEST(auto_follows_the_network) {
     struct trace trace = trace_open();
     trace.exchange = 0.1;
     trace_run(&trace, 10);
     assert_int_equal(trace.present, STRATEGY_SSGD);
     for (unsigned turn = 0; turn < 3; turn++) {
-        trace.exchange = 4; /* 20 % */
+        trace.exchange = 4; /* computing takes 20 % */
         trace_run(&trace, 10);
         assert_int_equal(trace.present, STRATEGY_SMA);
         trace_run(&trace, 1000);
@@ -191,9 +178,8 @@ static void test_auto_follows_the_network(void **state) {
     }
 }
 
-/* Each change that must be taken back makes the next one wait twice as long. */
-static void test_auto_does_not_flap(void **state) {
-    (void)state;
+/* Each change that must be undone doubles the wait for the next. */
+TEST(auto_does_not_flap) {
     for (unsigned e = 5; e < 40; e++) {
         struct trace trace = trace_open();
         trace.exchange = e / 10.0;
@@ -203,10 +189,9 @@ static void test_auto_does_not_flap(void **state) {
     }
 }
 
-static void test_auto_gives_up_what_is_not_faster(void **state) {
-    (void)state;
+TEST(auto_gives_up_what_is_not_faster) {
     struct trace trace = trace_open();
-    for (unsigned i = 0; i < 2000; i++) { /* whatever the strategy, an iteration takes as long */
+    for (unsigned i = 0; i < 2000; i++) { /* an iteration takes as long by any strategy */
         const struct strategy_sample sample = {
             .strategy = trace.chooser.wanted, .nodes = 4, .threads = 4, .seconds = 1, .computed = 0.1};
         enum strategy before = trace.chooser.wanted;
@@ -217,25 +202,23 @@ static void test_auto_gives_up_what_is_not_faster(void **state) {
     assert_true(trace.changes >= 4 && trace.changes <= 16);
 }
 
-static void test_auto_begins_anew_with_other_nodes(void **state) {
-    (void)state;
+TEST(auto_begins_anew_with_other_nodes) {
     struct trace trace = trace_open();
     trace.exchange = 4;
     trace_run(&trace, 2);
     trace.nodes = 8;
     trace_run(&trace, 2);
-    assert_int_equal(trace.present, STRATEGY_SSGD); /* two iterations of either say too little */
+    assert_int_equal(trace.present, STRATEGY_SSGD); /* two iterations of either strategy are too few */
     trace_run(&trace, 1);
     assert_int_equal(trace.present, STRATEGY_SMA);
-    trace.nodes = 1; /* nobody to wait for */
+    trace.nodes = 1; /* no other node to wait for */
     trace.exchange = 0;
     trace_run(&trace, 3);
     assert_int_equal(trace.present, STRATEGY_SSGD);
 }
 
-/* A membership that begins under S-MA: S-SGD is measured there once, and S-MA stays only if it is faster. */
-static void test_auto_tries_sums_under_other_nodes(void **state) {
-    (void)state;
+/* A membership that begins under S-MA tries S-SGD once; S-MA stays only if it is faster. */
+TEST(auto_tries_sums_under_other_nodes) {
     for (unsigned other = 0; other < 2; other++) {
         struct trace trace = trace_open();
         trace.exchange = 4;
@@ -251,7 +234,7 @@ static void test_auto_tries_sums_under_other_nodes(void **state) {
         assert_int_equal(trace.present, STRATEGY_SMA);
         assert_int_equal(trace.changes, 3);
 
-        trace.nodes++; /* now as slow by either, while most of the time is no computing */
+        trace.nodes++; /* now both are equally slow, and most of the time is not computing */
         unsigned ssgd = 0;
         for (unsigned i = 0; i < 1000; i++) {
             const struct strategy_sample sample = {.strategy = trace.chooser.wanted,
@@ -267,10 +250,9 @@ static void test_auto_tries_sums_under_other_nodes(void **state) {
     }
 }
 
-/* Where nodes come and go all the time, each membership has its trial, and the one that makes S-SGD better is found as
- * soon as the first. */
-static void test_auto_tries_each_membership(void **state) {
-    (void)state;
+/* If nodes come and go often, each membership has its trial. The first membership for which S-SGD is better is found
+ * by its trial. */
+TEST(auto_tries_each_membership) {
     struct trace trace = trace_open();
     trace.exchange = 4;
     trace_run(&trace, 30);
@@ -285,23 +267,4 @@ static void test_auto_tries_each_membership(void **state) {
     trace.exchange = 0;
     trace_run(&trace, 50);
     assert_int_equal(trace.present, STRATEGY_SSGD);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_of_each_clock),
-        cmocka_unit_test(test_each_part_once),
-        cmocka_unit_test(test_boundaries),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_partners),
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_auto_stays_on_a_fast_network),
-        cmocka_unit_test(test_auto_follows_the_network),
-        cmocka_unit_test(test_auto_does_not_flap),
-        cmocka_unit_test(test_auto_gives_up_what_is_not_faster),
-        cmocka_unit_test(test_auto_begins_anew_with_other_nodes),
-        cmocka_unit_test(test_auto_tries_sums_under_other_nodes),
-        cmocka_unit_test(test_auto_tries_each_membership),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
-/* Tests of agileml/base/text_columns: which columns a header's names and --columns mean. */
+/* Tests of agileml/base/text_columns: the columns that a header's names, or --columns, select. */
 #include "agileml/base/text_columns.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 enum { USER = 0, ITEM, RATING, ROLES };
 
@@ -39,8 +32,7 @@ static void assert_refused(const char *line, const char *message) {
     assert_string_equal(error.text, message);
 }
 
-static void test_names_are_found_in_any_order(void **state) {
-    (void)state;
+TEST(names_are_found_in_any_order) {
     assert_places("userId,movieId,rating", TEXT_COMMA, 0, 1, 2, 3);
     assert_places("timestamp,rating,item_id,user_id", TEXT_COMMA, 3, 2, 1, 4);
     assert_places(",USER,Item.Id,Rating ", TEXT_COMMA, 1, 2, 3, 4);
@@ -50,31 +42,27 @@ static void test_names_are_found_in_any_order(void **state) {
     assert_places("users,items", TEXT_COMMA, -1, -1, -1, 2);
 }
 
-static void test_any_separator(void **state) {
-    (void)state;
+TEST(any_separator) {
     assert_places("Item ID\tUser ID\t\t", TEXT_TAB, 1, 0, -1, 4);
     assert_places("rating;user-id", TEXT_SEMICOLON, 1, -1, 0, 2);
     assert_places("user::item", TEXT_COLONS, 0, 1, -1, 2);
     assert_places("  item   user\trating  ", TEXT_BLANKS, 1, 0, 2, 3);
 }
 
-static void test_quoted_names(void **state) {
-    (void)state;
+TEST(quoted_names) {
     assert_places("\"User ID\";\"a;b\";\"MOVIE_ID\"", TEXT_SEMICOLON, 0, 2, -1, 3);
     assert_places("\"say\"\"so\",\"\"", TEXT_COMMA, -1, -1, 0, 2);
     assert_refused("user,\"item", "column 2: a '\"' that is not closed before the next separator");
     assert_refused("\"user\"x,item", "column 1: a '\"' that is not closed before the next separator");
 }
 
-static void test_two_columns_of_one_role(void **state) {
-    (void)state;
+TEST(two_columns_of_one_role) {
     assert_refused("user_id,item,User", "two columns name the user: 1 (user_id) and 3 (User)");
     assert_refused("rating,user,movieId,\"item id\"", "two columns name the item: 3 (movieId) and 4 (item id)");
 }
 
-/* Names as long as the longest that are compared, and longer. */
-static void test_long_names(void **state) {
-    (void)state;
+/* Names about as long as the longest name that is compared. */
+TEST(long_names) {
     for (size_t length = TEXT_COLUMN_NAME_MAX - 1; length <= TEXT_COLUMN_NAME_MAX + 1; length++) {
         char name[TEXT_COLUMN_NAME_MAX + 2] = "";
         memset(name, 'x', length);
@@ -93,8 +81,7 @@ static bool is_index(const char *name, size_t column) {
     return text_column_is_index(&field, column);
 }
 
-static void test_index_columns(void **state) {
-    (void)state;
+TEST(index_columns) {
     assert_true(is_index("", 0));
     assert_true(is_index("Unnamed: 0", 0));
     assert_true(is_index("index", 4));
@@ -107,8 +94,7 @@ static void test_index_columns(void **state) {
 
 static const char *const names[] = {"user", "item", "rating"};
 
-static void test_choices(void **state) {
-    (void)state;
+TEST(choices) {
     struct text_choice choices[ROLES];
     struct error error = {0};
     assert_int_equal(text_choices_parse(NULL, names, ROLES, choices, &error), 0);
@@ -143,8 +129,7 @@ static void find_choice(const char *columns, const char *line, int place, const 
     }
 }
 
-static void test_choices_are_found(void **state) {
-    (void)state;
+TEST(choices_are_found) {
     find_choice("user=b", "a,B,c", 1, "");
     find_choice("user=my name", "a,\"My_Name\",c", 1, "");
     find_choice("user=b", "a,b,B", TEXT_COLUMN_NONE, "--columns: columns 2 and 3 are both named b");
@@ -153,9 +138,8 @@ static void test_choices_are_found(void **state) {
                 "--columns: no column is named d: the first line has \"a23456789012345678901234567890...\", \"b\"");
 }
 
-/* A list that does not fit ends in dots, within its room. */
-static void test_lists_of_names(void **state) {
-    (void)state;
+/* A list that does not fit ends in dots and stays within its room. */
+TEST(lists_of_names) {
     static const char line[] = "first name,second name,third name,fourth name";
     for (size_t room = 1; room < 200; room++) {
         char list[201];
@@ -165,19 +149,4 @@ static void test_lists_of_names(void **state) {
         assert_true(strlen(list) < room);
         assert_int_equal(list[room], '#');
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_are_found_in_any_order),
-        cmocka_unit_test(test_any_separator),
-        cmocka_unit_test(test_quoted_names),
-        cmocka_unit_test(test_two_columns_of_one_role),
-        cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_index_columns),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_choices_are_found),
-        cmocka_unit_test(test_lists_of_names),
-    };
-    return cmocka_run_group_tests_name("text_columns", tests, NULL, NULL);
 }

@@ -1,38 +1,24 @@
-/* Tests of agileml/base/text_foreign, and that text_input asks it: what files of other formats are called, also inside
- * of compressed data, and which text is not taken for them. */
+/* Tests of agileml/base/text_foreign, and of its use by text_input: the names of files in other formats, also within
+ * compressed data, and texts that are not taken for them. */
 #include "agileml/base/text_foreign.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include "agileml/base/text_lines.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
-#include <cmocka.h>
-
 enum { ROOM = 4096 };
 
-static char path[32];
-
-static int file_of(const void *bytes, size_t size) {
-    int file = memfd_create("text", MFD_CLOEXEC);
-    assert_true(file >= 0);
-    assert_true(write(file, bytes, size) == (ssize_t)size);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    return file;
-}
+static const char path[] = "file";
 
 struct text {
     const char *bytes;
     size_t size;
-    const char *kind; /* a part of the message; NULL: may be text */
+    const char *kind; /* part of the message; NULL: may be text */
 };
 
 #define TEXT(text, meaning)                                                                                            \
@@ -123,7 +109,7 @@ static const struct text texts[] = {
     TEXT("Access Denied.\r\n", "a server's message"),
     TEXT("Not Found in this text\n", NULL),
     TEXT("\x06\x1E\x02\x13\x7F\xA0\xB1\x04\x05", "binary data"),
-    /* Text, and idx */
+    /* Text and idx files. */
     TEXT("", NULL),
     TEXT("1,2,3\n", NULL),
     TEXT("\xEF\xBB\xBFuser,item\n", NULL),
@@ -136,17 +122,16 @@ static const struct text texts[] = {
     TEXT("<DOC>\n<HEADLINE>", NULL),
     TEXT("<headline> of a text\n", NULL),
     TEXT("MATLAB is a language\n", NULL),
-    TEXT("{\"Timestamp\": 1}\n", NULL), /* prices come in it */
+    TEXT("{\"Timestamp\": 1}\n", NULL), /* a form of prices */
     TEXT("caf\xE9,1\n", NULL),          /* Latin-1 */
     TEXT("\xE4\xB8\xAD\xE6\x96\x87\n", NULL),
     TEXT("a\x1B$B\x0C\n", NULL),
-    TEXT("a\nb\0c\n", NULL), /* the reader of lines says where the zero byte is */
+    TEXT("a\nb\0c\n", NULL), /* the line reader reports the zero byte */
     TEXT("\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02\x01\x02\x03\x04", NULL),
     TEXT("\0\0\x08\x01\0\0\0\x04\x01\x02\x03\x04", NULL),
 };
 
-static void test_kinds_of_bytes(void **state) {
-    (void)state;
+TEST(kinds_of_bytes) {
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         const char *kind = text_foreign_bytes(texts[t].bytes, texts[t].size);
         if (texts[t].kind == NULL) {
@@ -159,29 +144,26 @@ static void test_kinds_of_bytes(void **state) {
     }
 }
 
-/* A tar may begin with any name, and has zeros behind it. */
-static void test_tar_is_none_of_them(void **state) {
-    (void)state;
+/* A tar may begin with any name, followed by zeros. */
+TEST(tar_is_none_of_them) {
     char block[512] = "ORC/0000.jpg";
     assert_non_null(text_foreign_bytes(block, sizeof block));
     memcpy(block + 257, "ustar", 5);
     assert_null(text_foreign_bytes(block, sizeof block));
-    memset(block, 0, sizeof block); /* without entries */
+    memset(block, 0, sizeof block); /* a tar without entries */
     assert_null(text_foreign_bytes(block, sizeof block));
 }
 
-/* Bytes behind those that decide change nothing. */
-static void test_only_the_beginning_decides(void **state) {
-    (void)state;
+/* Bytes after the deciding bytes change nothing. */
+TEST(only_the_beginning_decides) {
     char bytes[2 * TEXT_FOREIGN_BYTES];
     memset(bytes, 'x', TEXT_FOREIGN_BYTES);
     memset(bytes + TEXT_FOREIGN_BYTES, 1, TEXT_FOREIGN_BYTES);
     assert_null(text_foreign_bytes(bytes, sizeof bytes));
 }
 
-/* Who reads lines refuses tar and idx, too. */
-static void test_containers_for_readers_of_lines(void **state) {
-    (void)state;
+/* Readers of lines refuse tar and idx files, too. */
+TEST(containers_for_readers_of_lines) {
     static const char idx[] = "\0\0\x08\x01\0\0\0\x04\x01\x02\n\x04";
     char tar[1024] = "ratings.csv";
     memcpy(tar + 257, "ustar", 5);
@@ -193,21 +175,20 @@ static void test_containers_for_readers_of_lines(void **state) {
         struct error error = {0};
         char *line;
         size_t length;
-        int file = file_of(t == 0 ? tar : idx, t == 0 ? sizeof tar : sizeof idx);
+        write_bytes(path, t == 0 ? tar : idx, t == 0 ? sizeof tar : sizeof idx);
         assert_int_equal(text_lines_open(&lines, path, 1, &error), 0);
         assert_int_equal(text_lines_next(&lines, &line, &length, &error), AML_EINPUT);
         assert_non_null(strstr(error.text, t == 0 ? ": a tar archive" : ": idx data"));
         text_lines_close(&lines);
-        close(file);
     }
 }
 
-static void assert_file(const void *bytes, size_t size, const char *kind) {
+static void assert_foreign(const void *bytes, size_t size, const char *kind) {
     struct text_input *input;
     struct error error = {0};
     char text[TEXT_FORM_BYTES];
     size_t got;
-    int file = file_of(bytes, size);
+    write_bytes(path, bytes, size);
     int code = text_input_open(&input, path, &error);
     code = code == 0 ? text_input_read(input, text, sizeof text, &got, &error) : code;
     assert_int_equal(code, kind != NULL ? AML_EINPUT : 0);
@@ -216,7 +197,6 @@ static void assert_file(const void *bytes, size_t size, const char *kind) {
         assert_non_null(strstr(error.text, kind));
     }
     text_input_close(input);
-    close(file);
 }
 
 static size_t in_gzip(char made[ROOM], const char *bytes, size_t size) {
@@ -238,31 +218,28 @@ static size_t in_zstd(char made[ROOM], const char *bytes, size_t size) {
     return total;
 }
 
-/* Each kind as a file, and in a file that is compressed. */
-static void test_files(void **state) {
-    (void)state;
+/* Each kind as a plain file and as a compressed file. */
+TEST(files) {
     char made[ROOM];
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         const struct text *text = &texts[t];
-        assert_file(text->bytes, text->size, text->kind);
-        assert_file(made, in_gzip(made, text->bytes, text->size), text->kind);
-        assert_file(made, in_zstd(made, text->bytes, text->size), text->kind);
+        assert_foreign(text->bytes, text->size, text->kind);
+        assert_foreign(made, in_gzip(made, text->bytes, text->size), text->kind);
+        assert_foreign(made, in_zstd(made, text->bytes, text->size), text->kind);
     }
 }
 
-static void test_compressed_twice(void **state) {
-    (void)state;
+TEST(compressed_twice) {
     char once[ROOM];
     char twice[ROOM];
     size_t size = in_gzip(once, "1,2,3\n", 6);
-    assert_file(twice, in_gzip(twice, once, size), "compressed twice");
-    assert_file(twice, in_zstd(twice, once, size), "compressed twice");
+    assert_foreign(twice, in_gzip(twice, once, size), "compressed twice");
+    assert_foreign(twice, in_zstd(twice, once, size), "compressed twice");
 }
 
-static void test_kinds_of_lines(void **state) {
-    (void)state;
+TEST(kinds_of_lines) {
     static const struct {
-        const char *line, *kind; /* NULL: none is known */
+        const char *line, *kind; /* NULL: no known kind */
     } lines[] = {
         {"%%MatrixMarket matrix coordinate real general", "a MatrixMarket matrix"},
         {"%%matrixmarket MATRIX array", "a MatrixMarket matrix"},
@@ -328,8 +305,7 @@ static void test_kinds_of_lines(void **state) {
     }
 }
 
-static void test_lines_of_documents(void **state) {
-    (void)state;
+TEST(lines_of_documents) {
     static const char *const taken[] = {"%%MatrixMarket matrix coordinate real general", "|a b:2", "1|24|M", "a b"};
     static const char *const refused[] = {"{\"text\": \"a b\"}", "<DOC>", "__label__x a b", "-- MySQL dump"};
     for (size_t l = 0; l < 4; l++) {
@@ -339,15 +315,5 @@ static void test_lines_of_documents(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds_of_bytes),
-        cmocka_unit_test(test_tar_is_none_of_them),
-        cmocka_unit_test(test_only_the_beginning_decides),
-        cmocka_unit_test(test_containers_for_readers_of_lines),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_compressed_twice),
-        cmocka_unit_test(test_kinds_of_lines),
-        cmocka_unit_test(test_lines_of_documents),
-    };
-    return cmocka_run_group_tests_name("text_foreign", tests, NULL, NULL);
+    return tests_run(files_open, files_close);
 }

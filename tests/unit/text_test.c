@@ -1,40 +1,27 @@
-/* Tests of agileml/base/text_input, text_lines and text_fields: the rules that all readers of text share. What each
- * reader makes of them is in ratings_test, mlr_samples_test and lda_corpus_test. */
+/* Tests of agileml/base/text_input, text_lines and text_fields: the rules common to all readers of text.
+ * ratings_test, mlr_samples_test and lda_corpus_test check the readers. */
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_lines.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zstd.h>
 
-#include <cmocka.h>
-
 enum { BUFFER = 1 << 18, LONGEST = 1 << 20 };
 
-static char path[32];
-
-static int file_of(const void *bytes, size_t size) {
-    int file = memfd_create("text", MFD_CLOEXEC);
-    assert_true(file >= 0);
-    assert_true(write(file, bytes, size) == (ssize_t)size);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    return file;
-}
+static const char path[] = "file";
 
 /* ---- Lines ---- */
 
-/* The lines, each in brackets with its number before it. */
+/* Checks the lines, each in brackets after its number. */
 static void assert_lines(const char *text, size_t size, const char *expected) {
     char got[512] = "";
     struct text_lines lines;
     struct error error = {0};
-    int file = file_of(text, size);
+    write_bytes(path, text, size);
     assert_int_equal(text_lines_open(&lines, path, LONGEST, &error), 0);
     for (;;) {
         char *line;
@@ -49,11 +36,9 @@ static void assert_lines(const char *text, size_t size, const char *expected) {
     }
     assert_string_equal(got, expected);
     text_lines_close(&lines);
-    close(file);
 }
 
-static void test_lines_end_in_lf_crlf_and_cr(void **state) {
-    (void)state;
+TEST(lines_end_in_lf_crlf_and_cr) {
     assert_lines("", 0, "");
     assert_lines("a", 1, "1[a]");
     assert_lines("a\nb\r\nc\rd", 8, "1[a]2[b]3[c]4[d]");
@@ -68,9 +53,8 @@ static void test_lines_end_in_lf_crlf_and_cr(void **state) {
     assert_lines("\xEF\xBB", 2, "1[\xEF\xBB]");
 }
 
-/* A line's end at, before and behind the end of what is read at once. */
-static void test_line_ends_around_a_buffers_end(void **state) {
-    (void)state;
+/* Line ends before, across and after the end of a read buffer. */
+TEST(line_ends_around_a_buffers_end) {
     static const char *const ends[] = {"\n", "\r\n", "\r"};
     char *text = malloc(2 * BUFFER);
     assert_non_null(text);
@@ -79,7 +63,7 @@ static void test_line_ends_around_a_buffers_end(void **state) {
             size_t first = (size_t)(BUFFER + shift);
             memset(text, 'x', first);
             size_t size = first + (size_t)sprintf(text + first, "%ssecond%s%sfourth", ends[e], ends[e], ends[e]);
-            int file = file_of(text, size);
+            write_bytes(path, text, size);
             struct text_lines lines;
             struct error error = {0};
             static const char *const expected[] = {NULL, "second", "", "fourth"};
@@ -97,7 +81,6 @@ static void test_line_ends_around_a_buffers_end(void **state) {
             assert_null(line);
             assert_int_equal(lines.number, 4);
             text_lines_close(&lines);
-            close(file);
         }
     }
     free(text);
@@ -106,7 +89,7 @@ static void test_line_ends_around_a_buffers_end(void **state) {
 static void assert_line_refused(const char *text, size_t size, size_t longest, const char *message) {
     struct text_lines lines;
     struct error error = {0};
-    int file = file_of(text, size);
+    write_bytes(path, text, size);
     char *line = NULL;
     size_t length;
     int code = text_lines_open(&lines, path, longest, &error);
@@ -118,11 +101,9 @@ static void assert_line_refused(const char *text, size_t size, size_t longest, c
     assert_string_equal(error.text + strlen(path), message);
     assert_memory_equal(error.text, path, strlen(path));
     text_lines_close(&lines);
-    close(file);
 }
 
-static void test_lines_that_are_refused(void **state) {
-    (void)state;
+TEST(lines_that_are_refused) {
     assert_line_refused("12345\n123456\n", 13, 5, ":2: expected a line of at most 5 bytes");
     assert_line_refused("12345\r\n12345\r123456", 20 - 1, 5, ":3: expected a line of at most 5 bytes");
     assert_line_refused("a\nb\0c\nd\n", 8, 5, ":2: expected text, got a zero byte");
@@ -138,23 +119,21 @@ static size_t add_frame(char *made, size_t used, size_t room, const char *text, 
     return used + added;
 }
 
-static void test_lines_of_zstd_frames(void **state) {
-    (void)state;
+TEST(lines_of_zstd_frames) {
     char made[512];
     size_t used = add_frame(made, 0, sizeof made,
                             "\xEF\xBB\xBF"
                             "a\nb",
                             6);
-    memcpy(made + used, "\x50\x2A\x4D\x18\x02\0\0\0xy", 10); /* a frame to skip */
+    memcpy(made + used, "\x50\x2A\x4D\x18\x02\0\0\0xy", 10); /* a skippable frame */
     used = add_frame(made, used + 10, sizeof made, "", 0);
     used = add_frame(made, used, sizeof made, "b\r\nc", 4);
     assert_lines(made, used, "1[a]2[bb]3[c]");
     assert_lines("\x5F\x2A\x4D\x18\0\0\0\0", 8, "");
 }
 
-/* More text than is read at once, of little data: the decoder has more to give when the file has ended. */
-static void test_zstd_that_expands(void **state) {
-    (void)state;
+/* A small file that decompresses to more than a buffer: the decoder still has output when the file has ended. */
+TEST(zstd_that_expands) {
     enum { LINES = 500000 };
     char *text = malloc(2 * LINES);
     char made[4096];
@@ -162,7 +141,7 @@ static void test_zstd_that_expands(void **state) {
         memcpy(text + 2 * i, "x\n", 2);
     }
     size_t used = add_frame(made, 0, sizeof made, text, 2 * LINES);
-    int file = file_of(made, used);
+    write_bytes(path, made, used);
     struct text_lines lines;
     struct error error = {0};
     char *line = text;
@@ -174,12 +153,10 @@ static void test_zstd_that_expands(void **state) {
     }
     assert_int_equal(lines.number, LINES);
     text_lines_close(&lines);
-    close(file);
     free(text);
 }
 
-static void test_bad_zstd_is_refused(void **state) {
-    (void)state;
+TEST(bad_zstd_is_refused) {
     char made[512];
     size_t used = add_frame(made, 0, sizeof made, "a\nb\n", 4);
     for (size_t size = 5; size < used; size++) {
@@ -187,13 +164,13 @@ static void test_bad_zstd_is_refused(void **state) {
     }
     memcpy(made + used, "abcde", 5);
     assert_line_refused(made, used + 5, LONGEST, ": damaged zstd data: Unknown frame descriptor");
-    memcpy(made + used, "\x28\xB5\x2F", 3); /* a frame's beginning */
+    memcpy(made + used, "\x28\xB5\x2F", 3); /* the beginning of a frame */
     assert_line_refused(made, used + 3, LONGEST, ": truncated zstd data: the file ends too early");
 }
 
 /* ---- Sources and whole files ---- */
 
-/* The text_source of the numbers "0\n1\n2\n"... below the one that `context` points to behind the next one. */
+/* A text_source of numbers "0\n1\n2\n"... below next[1]; fails if they do not fit in one call. */
 static int numbers(void *context, void *bytes, size_t size, size_t *got, struct error *error) {
     unsigned *next = context;
     char *to = bytes;
@@ -203,8 +180,7 @@ static int numbers(void *context, void *bytes, size_t size, size_t *got, struct 
     return next[0] == 2 * next[1] ? 0 : error_set(error, AML_EFAIL, "too many");
 }
 
-static void test_lines_of_a_source(void **state) {
-    (void)state;
+TEST(lines_of_a_source) {
     unsigned next[2] = {0, 7};
     struct text_input *input;
     struct text_lines lines;
@@ -223,19 +199,18 @@ static void test_lines_of_a_source(void **state) {
     assert_null(line);
     text_lines_close(&lines);
     next[0] = 0;
-    next[1] = 1 << 20; /* more than is asked for at once: a failure */
+    next[1] = 1 << 20; /* too many for one call */
     assert_int_equal(text_input_open_source(&input, "numbers", numbers, next, &error), AML_EFAIL);
     assert_null(input);
     assert_string_equal(error.text, "too many");
 }
 
-static void test_whole_files(void **state) {
-    (void)state;
+TEST(whole_files) {
     enum { SIZE = 3 * BUFFER / 2 };
     static char bytes[SIZE];
     memset(bytes, 'x', sizeof bytes);
     for (size_t size = 0; size <= SIZE; size += SIZE / 2) {
-        int file = file_of(bytes, size);
+        write_bytes(path, bytes, size);
         struct error error = {0};
         char *text;
         size_t got;
@@ -248,7 +223,6 @@ static void test_whole_files(void **state) {
             assert_null(text);
             assert_non_null(strstr(error.text, ": more than "));
         }
-        close(file);
     }
 }
 
@@ -258,8 +232,7 @@ static enum text_separator separator_of(const char *line) {
     return text_separator_of(line, line + strlen(line));
 }
 
-static void test_separators(void **state) {
-    (void)state;
+TEST(separators) {
     assert_int_equal(separator_of(""), TEXT_UNKNOWN);
     assert_int_equal(separator_of(" 12 "), TEXT_UNKNOWN);
     assert_int_equal(separator_of("\"a b\""), TEXT_UNKNOWN);
@@ -274,7 +247,7 @@ static void test_separators(void **state) {
     assert_int_equal(separator_of("a:b::c"), TEXT_COLONS);
 }
 
-/* The fields, each in brackets; "!" where one is refused. */
+/* Checks the fields, each in brackets; "!" for a refused field. */
 static void assert_fields(enum text_separator separator, const char *line, const char *expected) {
     char got[256] = "";
     struct text_field field = {.next = line};
@@ -292,8 +265,7 @@ static void assert_fields(enum text_separator separator, const char *line, const
     assert_string_equal(got, expected);
 }
 
-static void test_fields(void **state) {
-    (void)state;
+TEST(fields) {
     assert_fields(TEXT_COMMA, "a,b c,,d", "[a][b c][][d]");
     assert_fields(TEXT_COMMA, " a\t, b ,", "[a][b][]");
     assert_fields(TEXT_COMMA, "", "[]");
@@ -310,21 +282,9 @@ static void test_fields(void **state) {
     assert_fields(TEXT_BLANKS, "\"a\"b c", "!");
     struct text_field field = {.text = "a\"\"b", .length = 4, .quoted = true};
     char copy[2];
-    assert_int_equal(text_field_copy(&field, copy, 2), 3); /* it has 3 bytes, and there is room for 2 */
+    assert_int_equal(text_field_copy(&field, copy, 2), 3); /* 3 bytes, with room for 2 */
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_end_in_lf_crlf_and_cr),
-        cmocka_unit_test(test_line_ends_around_a_buffers_end),
-        cmocka_unit_test(test_lines_that_are_refused),
-        cmocka_unit_test(test_lines_of_zstd_frames),
-        cmocka_unit_test(test_zstd_that_expands),
-        cmocka_unit_test(test_bad_zstd_is_refused),
-        cmocka_unit_test(test_lines_of_a_source),
-        cmocka_unit_test(test_whole_files),
-        cmocka_unit_test(test_separators),
-        cmocka_unit_test(test_fields),
-    };
-    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+    return tests_run(files_open, files_close);
 }

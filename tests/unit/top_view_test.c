@@ -1,13 +1,6 @@
-/* Tests of proteus/top_view.h: rates from counters, the order, scrolling, and that a frame fits its screen. */
+/* Tests of proteus/top_view.h: rates from counters, the order, scrolling, and frames that fit the screen. */
 #include "proteus/top_view.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/test.h"
 
 static const struct terminal ascii; /* zeroed: ASCII only */
 
@@ -55,8 +48,7 @@ static void take(struct top_view *view, const char *json, double now) {
     "\"seconds\":8,\"objective\":0.5,\"failures\":1,\"evictions\":2,\"items_redone\":3,\"nodes\":[" nodes "],"         \
     "\"expected\":[{\"name\":\"i-9\",\"tier\":\"transient\"}]}"
 
-static void test_rates(void **state) {
-    (void)state;
+TEST(rates) {
     struct top_view view;
     top_view_open(&view);
     take(&view, STATUS(NODE("node-1", "7", "0", "40")), 100);
@@ -71,21 +63,21 @@ static void test_rates(void **state) {
     take(&view, STATUS(NODE("node-1", "7", "3000", "40")), 102);
     assert_non_null(strstr(printed(&view), "40  1.50 k     0 B 12.0 MB"));
     assert_non_null(strstr(text, "1.50 k items/s"));
-    take(&view, STATUS(NODE("node-1", "7", "9000", "40")), 104); /* the last difference counts most */
+    take(&view, STATUS(NODE("node-1", "7", "9000", "40")), 104); /* the last difference weighs most */
     assert_non_null(strstr(printed(&view), "40  2.49 k     0 B"));
-    take(&view, STATUS(NODE("node-1", "7", "10", "40")), 106); /* it began anew */
+    take(&view, STATUS(NODE("node-1", "7", "10", "40")), 106); /* the counter has restarted */
     assert_non_null(strstr(printed(&view), "40       -     0 B"));
     take(&view, STATUS(NODE("node-1", "7", "30", "40")), 108);
     assert_non_null(strstr(printed(&view), "40      10     0 B"));
-    take(&view, STATUS(NODE("node-1", "8", "50", "40")), 110); /* another process of this name */
+    take(&view, STATUS(NODE("node-1", "8", "50", "40")), 110); /* another process of the same name */
     assert_non_null(strstr(printed(&view), "40       -       - 12.0 MB"));
-    take(&view, STATUS("{\"name\":\"node-1\",\"pid\":8,\"tier\":\"reliable\"}"), 112); /* an older controller's */
+    take(&view, STATUS("{\"name\":\"node-1\",\"pid\":8,\"tier\":\"reliable\"}"), 112); /* from an older controller */
     assert_non_null(
         strstr(printed(&view), "node-1 reliable  -                   -       -       -       -    -      -\n"));
     top_view_close(&view);
 }
 
-/* The names in the rows of the table, in their order. */
+/* Checks the names in the table's rows, in order. */
 static void assert_order(struct top_view *view, const char *expected) {
     char names[256] = "";
     const char *line = strstr(printed(view), "\nname");
@@ -96,8 +88,7 @@ static void assert_order(struct top_view *view, const char *expected) {
     assert_string_equal(names, expected);
 }
 
-static void test_order(void **state) {
-    (void)state;
+TEST(order) {
     struct top_view view;
     top_view_open(&view);
     take(&view,
@@ -110,15 +101,15 @@ static void test_order(void **state) {
     assert_order(&view, "node-10 node-9 node-1 i-9 ");
     top_view_sort(&view, TOP_BY_CLOCK);
     assert_order(&view, "node-9 node-1 node-10 i-9 ");
-    top_view_sort(&view, TOP_BY_CLOCK); /* what is not known stays last */
+    top_view_sort(&view, TOP_BY_CLOCK); /* rows without a clock stay last */
     assert_order(&view, "node-10 node-1 node-9 i-9 ");
     top_view_sort(&view, TOP_BY_ITEMS);
     assert_order(&view, "node-10 node-1 node-9 i-9 ");
-    top_view_sort(&view, TOP_BY_MEMORY); /* equal ones by name */
+    top_view_sort(&view, TOP_BY_MEMORY); /* equal rows by name */
     assert_order(&view, "node-1 node-9 node-10 i-9 ");
     top_view_sort(&view, TOP_BY_SILENCE);
     assert_order(&view, "node-1 node-9 node-10 i-9 ");
-    take(&view, STATUS(NODE("node-10", "1", "60", "5")), 2); /* an answer keeps the order */
+    take(&view, STATUS(NODE("node-10", "1", "60", "5")), 2); /* a new answer keeps the order */
     assert_order(&view, "node-10 i-9 ");
     top_view_close(&view);
 }
@@ -137,7 +128,7 @@ static void take_many(struct top_view *view, int count) {
     free(bytes);
 }
 
-/* Which of n-000 ... are in the frame. */
+/* Checks that the frame has the rows n-`first` to n-`last`. */
 static void assert_rows(struct top_view *view, int rows, int first, int last) {
     char name[16];
     drawn(view, rows, 80);
@@ -147,8 +138,7 @@ static void assert_rows(struct top_view *view, int rows, int first, int last) {
     }
 }
 
-static void test_scrolling(void **state) {
-    (void)state;
+TEST(scrolling) {
     struct top_view view;
     top_view_open(&view);
     take_many(&view, 200);
@@ -160,16 +150,16 @@ static void test_scrolling(void **state) {
     top_view_scroll(&view, 1000);
     assert_rows(&view, 16, 190, 199);
     assert_rows(&view, 106, 100, 199); /* the window has grown */
-    take_many(&view, 30);              /* nodes have left */
+    take_many(&view, 30);              /* nodes have left the job */
     assert_rows(&view, 16, 20, 29);
     top_view_sort(&view, TOP_BY_NAME);
-    assert_rows(&view, 16, 20, 29); /* the other way round, from the beginning */
+    assert_rows(&view, 16, 20, 29); /* sorted in reverse, from the start */
     take_many(&view, 0);
     assert_rows(&view, 16, 1, 0);
     top_view_close(&view);
 }
 
-/* Returns how many rows the frame has; each is shorter than the screen is wide. */
+/* Returns the number of rows of the frame, and checks that each fits the screen. */
 static int rows_of(const char *frame, int columns) {
     int rows = 1;
     int column = 0;
@@ -187,8 +177,7 @@ static int rows_of(const char *frame, int columns) {
     return rows;
 }
 
-static void test_a_frame_fits_its_screen(void **state) {
-    (void)state;
+TEST(a_frame_fits_its_screen) {
     struct top_view view;
     top_view_open(&view);
     take_many(&view, 100);
@@ -202,8 +191,7 @@ static void test_a_frame_fits_its_screen(void **state) {
     top_view_close(&view);
 }
 
-static void test_the_bar_leaves_room_for_the_rates(void **state) {
-    (void)state;
+TEST(the_bar_leaves_room_for_the_rates) {
     struct top_view view;
     top_view_open(&view);
     take(&view, STATUS(NODE("node-1", "7", "0", "40")), 100);
@@ -215,9 +203,8 @@ static void test_the_bar_leaves_room_for_the_rates(void **state) {
     top_view_close(&view);
 }
 
-/* Nodes choose their own names. */
-static void test_names_are_no_orders_to_the_terminal(void **state) {
-    (void)state;
+/* Nodes choose their own names, which may contain terminal commands. */
+TEST(names_are_no_orders_to_the_terminal) {
     struct top_view view;
     top_view_open(&view);
     take(&view, "{\"app\":\"m\\u001b[2J\",\"nodes\":[{\"name\":\"a\\u001b[2J\\u009bb\\n\",\"state\":\"\\u0007\"}]}", 1);
@@ -228,8 +215,7 @@ static void test_names_are_no_orders_to_the_terminal(void **state) {
     top_view_close(&view);
 }
 
-static void test_silence_is_shown(void **state) {
-    (void)state;
+TEST(silence_is_shown) {
     struct top_view view;
     top_view_open(&view);
     take_many(&view, 1);
@@ -240,8 +226,7 @@ static void test_silence_is_shown(void **state) {
     top_view_close(&view);
 }
 
-static void test_odd_answers(void **state) {
-    (void)state;
+TEST(odd_answers) {
     static const char *const answers[] = {"{}", "[]",
                                           "{\"nodes\":[7,{},[],{\"name\":3,\"pid\":\"x\"}],\"expected\":[8]}",
                                           "{\"nodes\":{},\"expected\":{},\"iterations\":-1,\"iteration\":\"x\"}"};
@@ -253,18 +238,4 @@ static void test_odd_answers(void **state) {
         rows_of(drawn(&view, 24, 80), 80);
     }
     top_view_close(&view);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_scrolling),
-        cmocka_unit_test(test_a_frame_fits_its_screen),
-        cmocka_unit_test(test_the_bar_leaves_room_for_the_rates),
-        cmocka_unit_test(test_names_are_no_orders_to_the_terminal),
-        cmocka_unit_test(test_silence_is_shown),
-        cmocka_unit_test(test_odd_answers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

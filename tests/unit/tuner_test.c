@@ -1,28 +1,24 @@
-/* The tuner on clusters whose costs are known: it ends in the stage that is best, soon and with few changes, and leaves
- * well alone. */
-#include "agileml/control/tuner.h"
+/* The tuner on clusters with known costs: it ends in the best stage, soon and with few changes, and makes no
+ * needless trials. */
+#include "agileml/control/decide/tuner.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 enum { RELIABLE = 4, ITERATIONS = 600, CHANGES_MAX = 8, SEEDS = 25 };
 
-#define NOISE 0.1 /* each iteration is so much faster or slower, at most */
+#define NOISE 0.1 /* largest relative deviation of an iteration's time */
 
-/* A cluster in the paper's shape: the reliable nodes' links limit stage 1 in proportion to the ratio, they slow their
- * workers in stage 2, and stage 3 does without these workers. */
+/* A cluster as in the paper: in stage 1 the reliable nodes' links are the limit, in proportion to the ratio. In
+ * stage 2 serving slows their workers, and in stage 3 these do not work. */
 struct cluster {
-    double to_2, to_3; /* where the costs are equal */
+    double to_2, to_3; /* ratios at which stages cost the same */
 };
 
 #define COMPUTE   1.0
-#define SERVING   0.3 /* what it costs to serve on transient nodes */
+#define SERVING   0.3 /* cost of serving on transient nodes */
 #define DISTURBED 0.01
 
 static double cost(const struct cluster *cluster, enum stage stage, double ratio) {
@@ -46,17 +42,17 @@ static enum stage best_stage(const struct cluster *cluster, double ratio) {
 
 static uint64_t random_state;
 
-/* From -1 to 1. */
+/* A random number from -1 to 1. */
 static double random_unit(void) {
     return (double)hash_mix(random_state++) / (double)UINT64_MAX * 2 - 1;
 }
 
-/* What the controller does with the tuner. */
+/* The controller's use of the tuner. */
 struct training {
     struct tuner tuner;
     enum stage stage;
     unsigned changes;
-    unsigned iterations[4]; /* in each stage */
+    unsigned iterations[4]; /* number of iterations in each stage */
 };
 
 static void training_begin(struct training *training) {
@@ -72,7 +68,7 @@ static void training_run(struct training *training, const struct cluster *cluste
         if (wanted != training->stage) {
             training->changes += training->stage != STAGE_AUTO;
             training->stage = wanted;
-            continue; /* an iteration with a change in it is no sample */
+            continue; /* an iteration with a change is no sample */
         }
         double seconds = cost(cluster, training->stage, ratio);
         struct tuner_sample sample = {.stage = training->stage,
@@ -89,8 +85,8 @@ static void training_run(struct training *training, const struct cluster *cluste
 static const struct cluster clusters[] = {{1, 15}, {3, 20}, {0.5, 8}, {2, 40}, {0.3, 5}, {3.5, 50}};
 static const unsigned transients[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 64, 80, 100, 128, 160, 200, 240};
 
-/* Near a threshold the two stages are as good; elsewhere it must be the best one, within what a trial can tell. A
- * stage that is further from the first thresholds than trials reach is not found. */
+/* Checks that the final stage is the best, within a trial's precision; near a threshold either stage is good. A
+ * stage beyond the trials' reach from the first thresholds is not found. */
 static void check_ends_best(const struct cluster *cluster, unsigned transient, const struct training *training) {
     double ratio = (double)transient / RELIABLE;
     double best = cost(cluster, best_stage(cluster, ratio), ratio);
@@ -100,7 +96,7 @@ static void check_ends_best(const struct cluster *cluster, unsigned transient, c
     }
 }
 
-/* Where one stage is clearly the best, little is lost against having been in it from the first iteration on. */
+/* Where one stage is clearly the best, little time is lost compared with that stage from the first iteration on. */
 static void check_little_lost(const struct cluster *cluster, double ratio, const struct training *training) {
     enum stage best = best_stage(cluster, ratio);
     double lost = 0;
@@ -130,8 +126,7 @@ static bool in_reach(const struct cluster *cluster, double ratio) {
     }
 }
 
-static void test_ends_in_the_best_stage(void **state) {
-    (void)state;
+TEST(ends_in_the_best_stage) {
     unsigned checked = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
@@ -154,10 +149,8 @@ static void test_ends_in_the_best_stage(void **state) {
     assert_true(checked > SEEDS * 60);
 }
 
-/* What was learned at some ratios holds for those between them and beyond: the right stage from the first iteration
- * on. */
-static void test_thresholds_carry_over(void **state) {
-    (void)state;
+/* Thresholds learned at some ratios apply to other ratios: the right stage is chosen from the first iteration on. */
+TEST(thresholds_carry_over) {
     const struct cluster cluster = {3, 24};
     struct training training;
     random_state = 11;
@@ -174,9 +167,8 @@ static void test_thresholds_carry_over(void **state) {
     assert_int_equal(tuner_stage(&training.tuner, RELIABLE, 250, STAGE_AUTO), STAGE_3);
 }
 
-/* Stages as good as each other: tried, and left alone. */
-static void test_equal_stages_do_not_flap(void **state) {
-    (void)state;
+/* Equally good stages are tried once and then kept. */
+TEST(equal_stages_do_not_flap) {
     enum { LONG = 4000 };
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         const struct cluster cluster = {2, 9};
@@ -190,9 +182,8 @@ static void test_equal_stages_do_not_flap(void **state) {
     }
 }
 
-/* Nothing is tried when the next stage can't help, far from a threshold, or when thresholds are given. */
-static void test_leaves_well_alone(void **state) {
-    (void)state;
+/* No trial if the next stage can't help, far from a threshold, or if thresholds are given. */
+TEST(leaves_well_alone) {
     struct tuner tuner;
     struct tuner_sample sample = {
         .stage = STAGE_1, .reliable = 4, .transient = 3, .threads = 7, .seconds = 1, .network_share = 0.05};
@@ -230,9 +221,8 @@ static void add_samples(struct tuner *tuner, enum stage stage, unsigned transien
     }
 }
 
-/* A trial compares iterations by one strategy: another strategy ends it, and forgets what was measured before. */
-static void test_another_strategy_begins_anew(void **state) {
-    (void)state;
+/* A trial compares iterations by one strategy: another strategy ends the trial and drops earlier measurements. */
+TEST(another_strategy_begins_anew) {
     struct tuner tuner;
     tuner_init(&tuner, &(struct plan_thresholds){0});
     add_samples(&tuner, STAGE_1, 2, TUNER_STEADY, 1, 0.3);
@@ -253,8 +243,7 @@ static void test_another_strategy_begins_anew(void **state) {
 }
 
 /* The busier the network, the sooner the next stage is tried. */
-static void test_busy_network_is_urgent(void **state) {
-    (void)state;
+TEST(busy_network_is_urgent) {
     struct tuner tuner;
     tuner_init(&tuner, &(struct plan_thresholds){0});
     add_samples(&tuner, STAGE_1, 2, TUNER_STEADY - 1, 1, 0.3);
@@ -266,10 +255,9 @@ static void test_busy_network_is_urgent(void **state) {
     assert_int_equal(tuner_stage(&tuner, 2, 2, STAGE_1), STAGE_2);
 }
 
-/* A trial ends after few iterations when the answer is clear, at once when it is hopeless, and whatever it was, the
+/* A trial ends after few iterations if the result is clear, and at once if it is hopeless. After any result the
  * stage stays until the membership changes. */
-static void test_trials(void **state) {
-    (void)state;
+TEST(trials) {
     static const struct {
         double seconds;
         unsigned samples;
@@ -281,7 +269,7 @@ static void test_trials(void **state) {
         struct tuner tuner;
         tuner_init(&tuner, &(struct plan_thresholds){0});
         add_samples(&tuner, STAGE_1, 2, TUNER_STEADY, 1, 0.9);
-        add_samples(&tuner, STAGE_1, 2, 7, 1, 0.9); /* until the stage has changed */
+        add_samples(&tuner, STAGE_1, 2, 7, 1, 0.9); /* then the stage changes */
         add_samples(&tuner, STAGE_2, 2, cases[c].samples - 1, cases[c].seconds, 0.9);
         assert_int_equal(tuner_stage(&tuner, 2, 2, STAGE_2), STAGE_2);
         assert_int_equal(tuner.trial, STAGE_2);
@@ -296,9 +284,8 @@ static void test_trials(void **state) {
     }
 }
 
-/* A trial says nothing when the membership changes in it. */
-static void test_membership_ends_a_trial(void **state) {
-    (void)state;
+/* A trial is void if the membership changes during it. */
+TEST(membership_ends_a_trial) {
     struct tuner tuner;
     tuner_init(&tuner, &(struct plan_thresholds){0});
     add_samples(&tuner, STAGE_1, 2, TUNER_STEADY, 1, 0.9);
@@ -311,9 +298,8 @@ static void test_membership_ends_a_trial(void **state) {
     assert_int_equal(tuner_stage(&tuner, 2, 1, STAGE_1), STAGE_1);
 }
 
-/* Samples that say nothing change nothing. */
-static void test_samples_without_meaning(void **state) {
-    (void)state;
+/* Invalid samples are ignored. */
+TEST(samples_without_meaning) {
     static const struct tuner_sample samples[] = {
         {STAGE_TRADITIONAL, 2, 2, 4, 1, 1, STRATEGY_SSGD}, {STAGE_AUTO, 2, 2, 4, 1, 1, STRATEGY_SSGD},
         {STAGE_1, 0, 2, 2, 1, 1, STRATEGY_SSGD},           {STAGE_1, 2, 0, 2, 1, 1, STRATEGY_SSGD},
@@ -325,15 +311,4 @@ static void test_samples_without_meaning(void **state) {
     }
     assert_int_equal(tuner.iterations, 0);
     assert_int_equal(tuner_stage(&tuner, 2, 2, STAGE_1), STAGE_1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ends_in_the_best_stage),       cmocka_unit_test(test_thresholds_carry_over),
-        cmocka_unit_test(test_equal_stages_do_not_flap),     cmocka_unit_test(test_leaves_well_alone),
-        cmocka_unit_test(test_busy_network_is_urgent),       cmocka_unit_test(test_trials),
-        cmocka_unit_test(test_membership_ends_a_trial),      cmocka_unit_test(test_samples_without_meaning),
-        cmocka_unit_test(test_another_strategy_begins_anew),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

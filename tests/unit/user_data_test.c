@@ -1,51 +1,14 @@
-/* bidbrain/cloud/user_data: templates are filled in, and the built-in script does on a machine (here: a folder,
- * with a curl that plays the metadata service) what it says, whatever fails. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* bidbrain/cloud/user_data: templates are filled in. The built-in script does its work on a machine whatever fails;
+ * the machine here is a folder with a curl that plays the metadata service. */
 
 #include "agileml/net/key.h"
 #include "agileml/wire/message.h"
 #include "bidbrain/cloud/user_data.h"
+#include "tests/files.h"
+#include "tests/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char folder[64];
-
-static const char *path_of(const char *name) {
-    static char paths[4][128];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static void write_file(const char *name, const char *text, mode_t mode) {
-    FILE *file = fopen(path_of(name), "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(path_of(name), mode), 0);
-}
-
-/* "" when there is no such file. */
-static const char *read_file(const char *name) {
-    static char text[1 << 14];
-    FILE *file = fopen(path_of(name), "r");
-    text[0] = '\0';
-    if (file != NULL) {
-        text[fread(text, 1, sizeof text - 1, file)] = '\0';
-        fclose(file);
-    }
-    return text;
-}
 
 static const char *const arguments[] = {"--data", "it's here; rm -rf $HOME \"x\" `y` \\", "", NULL};
 
@@ -68,6 +31,10 @@ static struct provider_launch launch_of(bool reliable) {
                                     .join_until = 2000000000};
 }
 
+static void write_file(const char *name, const char *text, mode_t mode) {
+    assert_int_equal(chmod(write_text(name, text), mode), 0);
+}
+
 static char *rendered(const struct provider_options *options, bool reliable) {
     struct provider_launch launch = launch_of(reliable);
     struct error error = {0};
@@ -79,28 +46,17 @@ static char *rendered(const struct provider_options *options, bool reliable) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/bidbrain_user_data_XXXXXX");
-    return mkdtemp(folder) == NULL || mkdir(path_of("bin"), 0700) != 0
-               ? -1
-               : net_key_generate(path_of("job.key.file"), NULL);
+    return files_open(state) != 0 || mkdir("bin", 0700) != 0 ? -1 : net_key_generate("job.key.file", NULL);
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-/* The file is a token for this launch's three nodes, made with the job's key, and not the key itself. */
+/* The file is a token made with the job's key for this launch's three nodes, not the key itself. */
 static void assert_is_the_launchs_token(const char *name) {
     struct net_key token, job;
     struct error error = {0};
-    if (net_key_load(path_of(name), &token, &error) != 0) {
+    if (net_key_load(name, &token, &error) != 0) {
         fail_msg("%s", error.text);
     }
-    assert_int_equal(net_key_load(path_of("job.key.file"), &job, &error), 0);
+    assert_int_equal(net_key_load("job.key.file", &job, &error), 0);
     struct net_token_terms terms = net_token_terms(token.token);
     assert_string_equal(token.secret_text, "");
     assert_string_equal(token.public_text, job.public_text);
@@ -111,8 +67,7 @@ static void assert_is_the_launchs_token(const char *name) {
     assert_int_equal(terms.expires, 2000000000);
 }
 
-static void names_are_filled_in(void **state) {
-    (void)state;
+TEST(names_are_filled_in) {
     struct provider_options options = options_of("/opt/mf", NULL);
     options.user_data =
         "a=${app} t=${tier} j=${job} n=${threads} l=${token}\n${arguments}|${key}|$app ${SHELL} ${a:-b} $${x";
@@ -121,11 +76,11 @@ static void names_are_filled_in(void **state) {
                         "a='mf' t='reliable' j='ml-1m' n='3' l='token-1'\n'--data' 'it'\\''s here; rm -rf $HOME \"x\" "
                         "`y` \\' ''||$app ${SHELL} ${a:-b} $${x");
     free(text);
-    options = options_of("/opt/mf", path_of("job.key.file"));
+    options = options_of("/opt/mf", "job.key.file");
     options.user_data = "${key}\n";
     text = rendered(&options, false);
     char *again = rendered(&options, false);
-    assert_string_equal(text, again); /* EC2 would refuse a repeated launch with other user data */
+    assert_string_equal(text, again); /* EC2 refuses a repeated launch with different user data */
     write_file("token", text, 0600);
     assert_is_the_launchs_token("token");
     free(text);
@@ -143,8 +98,7 @@ static void assert_render_fails(const struct provider_options *options, const ch
     }
 }
 
-static void wrong_templates_are_explained(void **state) {
-    (void)state;
+TEST(wrong_templates_are_explained) {
     struct provider_options options = options_of("/opt/mf", NULL);
     options.user_data = "one\n\n  ${binary} ${controler}\n";
     assert_render_fails(&options, "user data, line 3: no value is named ${controler}, expected app, arguments");
@@ -163,9 +117,9 @@ static void wrong_templates_are_explained(void **state) {
         assert_render_fails(&options, "expected s3://..., https://... or an absolute path");
     }
     write_file("open.key", "agileml-key 1\n", 0644);
-    options = options_of("/opt/mf", path_of("open.key"));
+    options = options_of("/opt/mf", "open.key");
     assert_render_fails(&options, "expected mode 0600");
-    options = options_of("/opt/mf", path_of("none.key"));
+    options = options_of("/opt/mf", "none.key");
     assert_render_fails(&options, "none.key");
 }
 
@@ -198,7 +152,7 @@ static const char PROGRAM[] = "#!/bin/bash\n"
                               "[ ! -e job.key ] || stat -c %a job.key >>arguments\n"
                               "exit 3\n";
 
-/* Runs the script in a fresh folder `machine` with nothing but our curl and the system's tools. */
+/* Runs the script in a new folder `machine`, with only the test's curl and the system's tools. */
 static void run_script(const struct provider_options *options) {
     char command[1000];
     char *text = rendered(options, false);
@@ -207,12 +161,12 @@ static void run_script(const struct provider_options *options) {
     write_file("bin/curl", CURL, 0700);
     write_file("program.source", PROGRAM, 0700);
     snprintf(command, sizeof command,
-             "cd %s && rm -rf machine bin/curl.log && mkdir machine && cd machine && env -i PATH=%s/bin:/usr/bin:/bin "
+             "rm -rf machine bin/curl.log && mkdir machine && cd machine && env -i PATH=%s/bin:/usr/bin:/bin "
              "PROGRAM=%s/program.source AWS_EC2_METADATA_SERVICE_ENDPOINT=http://meta/i/ "
              "PROTEUS_SHUTDOWN='touch shut.down' bash ../script >../console 2>&1",
-             folder, folder, folder);
+             in_folder(""), in_folder(""));
     (void)!system(command);
-    assert_int_equal(access(path_of("machine/shut.down"), F_OK), 0); /* always */
+    assert_int_equal(access("machine/shut.down", F_OK), 0); /* whatever happened */
 }
 
 static const char EXPECTED[] = "--controller\ntcp://10.0.0.1:7000\n--tier\ntransient\n--name\ni-0abc\n"
@@ -222,38 +176,36 @@ static const char EXPECTED[] = "--controller\ntcp://10.0.0.1:7000\n--tier\ntrans
 static void assert_arguments(bool key) {
     char expected[600];
     snprintf(expected, sizeof expected, EXPECTED, key ? "--key\njob.key\n" : "", key ? "600\n" : "");
-    assert_string_equal(read_file("machine/arguments"), expected);
+    assert_file("machine/arguments", expected);
 }
 
-static void the_script_starts_a_node(void **state) {
-    (void)state;
+TEST(the_script_starts_a_node) {
     char binary[200];
-    snprintf(binary, sizeof binary, "%s/program.source", folder);
+    snprintf(binary, sizeof binary, "%s/program.source", in_folder(""));
     struct provider_options options = options_of(binary, NULL);
     run_script(&options);
     assert_arguments(false);
-    assert_non_null(strstr(read_file("console"), "the node has ended with status 3"));
-    snprintf(binary, sizeof binary, "file://%s/program.source", folder);
+    assert_text("console", "the node has ended with status 3");
+    snprintf(binary, sizeof binary, "file://%s/program.source", in_folder(""));
     run_script(&options);
     assert_arguments(false);
-    options = options_of("https://good/mf", path_of("job.key.file"));
+    options = options_of("https://good/mf", "job.key.file");
     run_script(&options);
     assert_arguments(true);
     assert_is_the_launchs_token("machine/job.key");
-    char key[500];
-    snprintf(key, sizeof key, "%s", read_file("machine/job.key"));
+    char *key = read_text("machine/job.key");
     char *secret = strstr(key, "\ntoken ");
     assert_non_null(secret);
     secret += strlen("\ntoken ");
     secret[20] = '\0';
-    assert_null(strstr(read_file("bin/curl.log"), secret));
-    assert_null(strstr(read_file("console"), secret));
+    assert_no_text("bin/curl.log", secret);
+    assert_no_text("console", secret);
+    free(key);
 }
 
-static void the_script_fetches_from_s3(void **state) {
-    (void)state;
+TEST(the_script_fetches_from_s3) {
     struct provider_options options = options_of("s3://bucket/a/mf", NULL);
-    if (access("/usr/bin/aws", X_OK) != 0) { /* then by https */
+    if (access("/usr/bin/aws", X_OK) != 0) { /* without it the script uses https */
         run_script(&options);
         assert_arguments(false);
     }
@@ -263,27 +215,19 @@ static void the_script_fetches_from_s3(void **state) {
         0700);
     run_script(&options);
     assert_arguments(false);
-    assert_int_equal(unlink(path_of("bin/aws")), 0);
+    assert_int_equal(unlink("bin/aws"), 0);
 }
 
-static void a_failing_script_shuts_down_too(void **state) {
-    (void)state;
+TEST(a_failing_script_shuts_down_too) {
     struct provider_options options = options_of("https://bad/mf", NULL);
     run_script(&options);
-    assert_non_null(strstr(read_file("console"), "no program at https://bad/mf"));
+    assert_text("console", "no program at https://bad/mf");
     options = options_of("/nonexistent/mf", NULL);
     run_script(&options);
-    assert_non_null(strstr(read_file("console"), "no program at /nonexistent/mf"));
-    assert_string_equal(read_file("machine/arguments"), "");
+    assert_text("console", "no program at /nonexistent/mf");
+    assert_file("machine/arguments", "");
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_filled_in),
-        cmocka_unit_test(wrong_templates_are_explained),
-        cmocka_unit_test(the_script_starts_a_node),
-        cmocka_unit_test(the_script_fetches_from_s3),
-        cmocka_unit_test(a_failing_script_shuts_down_too),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return tests_run(set_up, files_close);
 }

@@ -1,19 +1,13 @@
-/* The wire: every message comes back as it was sent, whatever is beyond a limit, cut short or of the wrong
- * shape is refused, and rows are found in their frames. */
+/* The wire: every message is decoded as it was sent. Messages that exceed a limit, are cut short or have a wrong
+ * shape are refused. Rows are found in their frames. */
 #include "agileml/wire/plan.h"
 #include "agileml/wire/rows.h"
 #include "agileml/wire/sparse.h"
+#include "tests/test.h"
 
 #include "agileml/base/hash.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static uint64_t wire_random_state = 1;
 
@@ -23,7 +17,7 @@ static uint64_t wire_random(void) {
 
 enum field_kind { WHOLE, SIGNED, REAL, TEXT };
 
-/* Every field of every message, as message.h tells it: what a decoder must bring over. */
+/* All fields of all messages, as in message.h; a decoder must restore each. */
 static const struct wire_field {
     enum message_type type;
     enum field_kind kind;
@@ -271,7 +265,7 @@ static const enum message_type wire_types[] = {
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
-/* A zeroed frame of `size` bytes. */
+/* Appends a zeroed frame of `size` bytes. */
 static void add_frame(struct message *message, size_t size) {
     struct buffer *frame = buffer_new(size);
     memset(frame->data, 0, size);
@@ -279,10 +273,10 @@ static void add_frame(struct message *message, size_t size) {
 }
 
 static void set_whole(struct message *message, const struct wire_field *field, uint64_t value) {
-    memcpy((unsigned char *)message + field->offset, &value, field->bytes); /* little-endian */
+    memcpy((unsigned char *)message + field->offset, &value, field->bytes); /* as on a little-endian machine */
 }
 
-/* Two assignments one after the other, and what they list. */
+/* Two consecutive assignments with their shards. */
 static void add_assignments(struct message *message) {
     struct wire_assignment assignments[] = {
         {.origin = 1 << ACTOR_PART_BITS, .from_clock = 1, .until_clock = 4, .count = 2},
@@ -295,7 +289,7 @@ static void add_assignments(struct message *message) {
     message->frames[message->frame_count++] = buffer_copy(shards, sizeof shards);
 }
 
-/* A message with the payload frames its type needs; fields are zeros, or the least they may be. */
+/* A message with the payload frames that its type needs; fields are 0 or their least value. */
 static struct message new_message(enum message_type type) {
     struct message message;
     memset(&message, 0, sizeof message);
@@ -424,22 +418,20 @@ static void fill(struct message *message) {
     }
 }
 
-static void test_every_message_comes_back(void **state) {
-    (void)state;
+TEST(every_message_comes_back) {
     for (unsigned round = 0; round < 200; round++) {
         for (unsigned t = 0; t < WIRE_TYPES; t++) {
             struct message sent = new_message(wire_types[t]);
             struct message got;
             fill(&sent);
             assert_int_equal(pass(&sent, &got), 0);
-            assert_memory_equal(&got, &sent, sizeof sent); /* a field the decoder forgot is zero here */
+            assert_memory_equal(&got, &sent, sizeof sent); /* a field that the decoder forgot would be 0 here */
             message_close(&sent);
         }
     }
 }
 
-static void test_every_limit_is_kept(void **state) {
-    (void)state;
+TEST(every_limit_is_kept) {
     for (unsigned f = 0; f < WIRE_FIELDS; f++) {
         const struct wire_field *field = &wire_fields[f];
         struct message sent = new_message(field->type);
@@ -472,15 +464,15 @@ static void test_every_limit_is_kept(void **state) {
     }
 }
 
-static void test_heads_of_another_size_are_refused(void **state) {
-    (void)state;
+TEST(heads_of_another_size_are_refused) {
     for (unsigned t = 0; t < WIRE_TYPES; t++) {
         struct message sent = new_message(wire_types[t]);
         struct message got;
         unsigned char head[WIRE_HEAD_MAX + 1] = {0};
         size_t size = message_encode_head(&sent, head);
         for (size_t cut = 0; cut < size; cut++) {
-            unsigned char *exact = malloc(cut > 0 ? cut : 1); /* so that a read beyond is seen */
+            /* of the exact size, so that a sanitizer sees reads beyond it */
+            unsigned char *exact = malloc(cut > 0 ? cut : 1);
             assert_non_null(exact);
             memcpy(exact, head, cut);
             assert_int_equal(decode(&sent, exact, cut, &got), AML_EPROTOCOL);
@@ -498,8 +490,7 @@ static void test_heads_of_another_size_are_refused(void **state) {
     }
 }
 
-static void test_names(void **state) {
-    (void)state;
+TEST(names) {
     unsigned known = 0;
     for (unsigned type = 0; type < 256; type++) {
         known += strcmp(message_name(type), "unknown") != 0 ? 1 : 0;
@@ -515,10 +506,9 @@ static void expect_refused(struct message *message) {
     message_close(message);
 }
 
-static void test_payload_frames_are_checked(void **state) {
-    (void)state;
+TEST(payload_frames_are_checked) {
     struct message message;
-    for (unsigned t = 0; t < WIRE_TYPES; t++) { /* one frame too many; PUSH and the like need a directory */
+    for (unsigned t = 0; t < WIRE_TYPES; t++) { /* a frame too many; PUSH and similar types need a directory */
         message = new_message(wire_types[t]);
         add_frame(&message, 1);
         expect_refused(&message);
@@ -527,37 +517,37 @@ static void test_payload_frames_are_checked(void **state) {
         MESSAGE_REGISTER,   MESSAGE_PLAN,   MESSAGE_LOADED,   MESSAGE_START,  MESSAGE_PROGRESS, MESSAGE_EVICT,
         MESSAGE_GONE,       MESSAGE_FENCED, MESSAGE_REPLICAS, MESSAGE_STATUS, MESSAGE_REPORT,   MESSAGE_CHECKPOINT,
         MESSAGE_ALLOCATION, MESSAGE_INPUT,  MESSAGE_EVALUATE, MESSAGE_NOTE};
-    for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* one too few */
+    for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* a frame too few */
         message = new_message(with_frames[t]);
         buffer_drop(message.frames[--message.frame_count]);
         expect_refused(&message);
     }
-    for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* part of a record */
+    for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* an incomplete record */
         message = new_message(with_frames[t]);
         message.frames[0]->size -= 1;
         if (with_frames[t] == MESSAGE_REPORT || with_frames[t] == MESSAGE_STATUS || with_frames[t] == MESSAGE_NOTE) {
-            message_close(&message); /* text of any length */
+            message_close(&message); /* texts may have any length */
         } else {
             expect_refused(&message);
         }
     }
-    message = new_message(MESSAGE_REPORT); /* more than a line may hold */
+    message = new_message(MESSAGE_REPORT); /* longer than a line may be */
     buffer_drop(message.frames[0]);
     message.frames[0] = buffer_new(WIRE_JSON_MAX + 1);
     expect_refused(&message);
-    message = new_message(MESSAGE_EVALUATE); /* shards ascend, ... */
+    message = new_message(MESSAGE_EVALUATE); /* shards must ascend, */
     ((uint32_t *)(void *)message.frames[0]->data)[1] = 0;
     expect_refused(&message);
-    message = new_message(MESSAGE_EVALUATE); /* ... are not beyond the last one, ... */
+    message = new_message(MESSAGE_EVALUATE); /* must exist, */
     ((uint32_t *)(void *)message.frames[0]->data)[1] = WIRE_SHARDS_MAX;
     expect_refused(&message);
-    message = new_message(MESSAGE_EVALUATE); /* ... and there is one */
+    message = new_message(MESSAGE_EVALUATE); /* must be at least one */
     message.frames[0]->size = 0;
     expect_refused(&message);
-    message = new_message(MESSAGE_LOADED); /* totals are all there */
+    message = new_message(MESSAGE_LOADED); /* totals must be complete */
     message.frames[0]->size -= sizeof(double);
     expect_refused(&message);
-    message = new_message(MESSAGE_REGISTER); /* texts in records end */
+    message = new_message(MESSAGE_REGISTER); /* texts in records must end */
     memset(message.frames[0]->data, 'x', message.frames[0]->size);
     expect_refused(&message);
     message = new_message(MESSAGE_REGISTER);
@@ -584,9 +574,9 @@ static void test_payload_frames_are_checked(void **state) {
         message = new_message(with_names[t]);
         memset(message.frames[0]->data + WIRE_NAME_MAX, 'x', WIRE_NAME_MAX - 1); /* the longest name */
         assert_int_equal(pass(&message, &got), 0);
-        memset(message.frames[0]->data + WIRE_NAME_MAX, 'x', WIRE_NAME_MAX); /* the second one has no end */
+        memset(message.frames[0]->data + WIRE_NAME_MAX, 'x', WIRE_NAME_MAX); /* the second name has no end */
         expect_refused(&message);
-        message = new_message(with_names[t]); /* nobody's name is fine: the sender means itself */
+        message = new_message(with_names[t]); /* no names are allowed: the sender means itself */
         message.frames[0]->size = 0;
         assert_int_equal(pass(&message, &got), 0);
         message_close(&message);
@@ -605,8 +595,7 @@ static int decoded(struct message *message) {
     return message_decode_head(&back, head, size, &error);
 }
 
-static void test_pieces_of_flushes_are_checked(void **state) {
-    (void)state;
+TEST(pieces_of_flushes_are_checked) {
     static const struct {
         uint32_t piece;
         uint8_t more;
@@ -616,10 +605,10 @@ static void test_pieces_of_flushes_are_checked(void **state) {
                  {0, 0, 7, true},
                  {0, 1, 0, true},
                  {WIRE_PIECES_MAX - 1, 0, 0, true},
-                 {WIRE_PIECES_MAX - 1, 1, 0, false}, /* one more than there may be */
+                 {WIRE_PIECES_MAX - 1, 1, 0, false}, /* a piece more than allowed */
                  {WIRE_PIECES_MAX, 0, 0, false},
                  {1, 2, 0, false},
-                 {1, 0, 7, false}, /* by a ring there are none */
+                 {1, 0, 7, false}, /* no pieces by a ring */
                  {0, 1, 7, false}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct message message = new_message(MESSAGE_FLUSH);
@@ -638,8 +627,7 @@ static void test_pieces_of_flushes_are_checked(void **state) {
     }
 }
 
-static void test_questions_for_batches_are_in_order(void **state) {
-    (void)state;
+TEST(questions_for_batches_are_in_order) {
     static const struct {
         uint32_t shards[3];
         unsigned count;
@@ -657,8 +645,7 @@ static void test_questions_for_batches_are_in_order(void **state) {
     }
 }
 
-static void test_batches_fit_their_bytes(void **state) {
-    (void)state;
+TEST(batches_fit_their_bytes) {
     static const struct {
         struct wire_batch batches[2];
         unsigned count, bytes;
@@ -681,8 +668,7 @@ static void test_batches_fit_their_bytes(void **state) {
     }
 }
 
-static void test_allocated_machines_have_names_and_tiers(void **state) {
-    (void)state;
+TEST(allocated_machines_have_names_and_tiers) {
     struct message got;
     struct message message = new_message(MESSAGE_ALLOCATION);
     memset(second_machine(&message)->name, 'x', WIRE_NAME_MAX - 1); /* the longest name */
@@ -695,14 +681,14 @@ static void test_allocated_machines_have_names_and_tiers(void **state) {
     message = new_message(MESSAGE_ALLOCATION);
     second_machine(&message)->tier = TIERS;
     expect_refused(&message);
-    message = new_message(MESSAGE_ALLOCATION); /* more than there may be nodes */
+    message = new_message(MESSAGE_ALLOCATION); /* more machines than nodes allowed */
     buffer_drop(message.frames[0]);
     message.frames[0] = buffer_new((WIRE_NODES_MAX + 1) * sizeof(struct wire_machine));
     for (unsigned m = 0; m <= WIRE_NODES_MAX; m++) {
         ((struct wire_machine *)(void *)message.frames[0]->data)[m] = (struct wire_machine){"i-1", TIER_RELIABLE};
     }
     expect_refused(&message);
-    message = new_message(MESSAGE_ALLOCATION); /* nothing is expected any more */
+    message = new_message(MESSAGE_ALLOCATION); /* no machine is expected any more */
     message.frames[0]->size = 0;
     assert_int_equal(pass(&message, &got), 0);
     message_close(&message);
@@ -714,30 +700,29 @@ static struct wire_assignment *plan_assignment(const struct message *plan, unsig
     return (struct wire_assignment *)(void *)plan->frames[2]->data + number;
 }
 
-static void test_plans_fit_themselves(void **state) {
-    (void)state;
+TEST(plans_fit_themselves) {
     struct message got;
-    struct message plan = new_message(MESSAGE_PLAN); /* prepared: no clock yet */
+    struct message plan = new_message(MESSAGE_PLAN); /* prepared, without a clock yet */
     plan_assignment(&plan, 1)->from_clock = WIRE_CLOCK_NEVER;
     assert_int_equal(pass(&plan, &got), 0);
     message_close(&plan);
-    plan = new_message(MESSAGE_PLAN); /* nobody works yet, no node listens */
+    plan = new_message(MESSAGE_PLAN); /* no assignments and no endpoints */
     for (unsigned f = 2; f < 5; f++) {
         plan.frames[f]->size = 0;
     }
     assert_int_equal(pass(&plan, &got), 0);
     message_close(&plan);
 
-    plan = new_message(MESSAGE_PLAN); /* one partition is not placed */
+    plan = new_message(MESSAGE_PLAN); /* a partition without a placement */
     plan.frames[1]->size -= sizeof(struct wire_placement);
     expect_refused(&plan);
-    for (int next = 0; next < 2; next++) { /* one has no server, before the switch or afterwards */
+    for (int next = 0; next < 2; next++) { /* a partition without a server, before or after the switch */
         plan = new_message(MESSAGE_PLAN);
         struct wire_placement *placement = (void *)plan.frames[1]->data;
         *(next == 1 ? &placement->next_server : &placement->server) = ACTOR_NONE;
         expect_refused(&plan);
     }
-    plan = new_message(MESSAGE_PLAN); /* nothing could be served */
+    plan = new_message(MESSAGE_PLAN); /* no partitions */
     plan.plan.partitions = 0;
     plan.frames[1]->size = 0;
     expect_refused(&plan);
@@ -748,21 +733,23 @@ static void test_plans_fit_themselves(void **state) {
     plan = new_message(MESSAGE_PLAN);
     plan.plan.shards = WIRE_SHARDS_MAX + 1;
     expect_refused(&plan);
-    plan = new_message(MESSAGE_PLAN); /* a shard that there is not */
+    plan = new_message(MESSAGE_PLAN); /* a shard that does not exist */
     ((uint32_t *)(void *)plan.frames[3]->data)[2] = plan.plan.shards;
     expect_refused(&plan);
 }
 
-static void test_assignments_name_clocks_and_shards_that_there_are(void **state) {
-    (void)state;
+TEST(assignments_name_clocks_and_shards_that_there_are) {
     static const struct wire_assignment bad[] = {
-        {.from_clock = 1, .until_clock = 4, .first = 0, .count = 0},                    /* none */
-        {.from_clock = 1, .until_clock = 4, .first = 0, .count = 4},                    /* more than are listed */
-        {.from_clock = 1, .until_clock = 4, .first = 3, .count = 1},                    /* behind the last */
-        {.from_clock = 1, .until_clock = 4, .first = UINT32_MAX, .count = 2},           /* a sum that would wrap */
-        {.from_clock = 0, .until_clock = 4, .first = 0, .count = 1},                    /* clocks count from 1 */
-        {.from_clock = 5, .until_clock = 4, .first = 0, .count = 1},                    /* backwards */
-        {.from_clock = 1, .until_clock = WIRE_CLOCK_NEVER + 1, .first = 0, .count = 1}, /* later than never */
+        {.from_clock = 1, .until_clock = 4, .first = 0, .count = 0}, /* no shards */
+        {.from_clock = 1, .until_clock = 4, .first = 0, .count = 4}, /* more shards than listed */
+        /* after the last listed shard */
+        {.from_clock = 1, .until_clock = 4, .first = 3, .count = 1},
+        /* a sum that would wrap around */
+        {.from_clock = 1, .until_clock = 4, .first = UINT32_MAX, .count = 2},
+        {.from_clock = 0, .until_clock = 4, .first = 0, .count = 1}, /* clocks count from 1 */
+        {.from_clock = 5, .until_clock = 4, .first = 0, .count = 1}, /* ends before it begins */
+        /* later than WIRE_CLOCK_NEVER */
+        {.from_clock = 1, .until_clock = WIRE_CLOCK_NEVER + 1, .first = 0, .count = 1},
         {.from_clock = UINT64_MAX, .until_clock = UINT64_MAX, .first = 0, .count = 1},
     };
     for (unsigned b = 0; b < sizeof bad / sizeof bad[0]; b++) {
@@ -772,8 +759,7 @@ static void test_assignments_name_clocks_and_shards_that_there_are(void **state)
     }
 }
 
-static void test_commit_points(void **state) {
-    (void)state;
+TEST(commit_points) {
     const struct wire_assignment assignments[] = {{.from_clock = 3, .until_clock = 9},
                                                   {.from_clock = 7, .until_clock = 7}};
     const struct plan_view plan = {
@@ -791,8 +777,7 @@ static void test_commit_points(void **state) {
     assert_int_equal(found, sizeof points / sizeof points[0]);
 }
 
-static void test_what_a_plan_says(void **state) {
-    (void)state;
+TEST(what_a_plan_says) {
     const actor_id node = UINT64_C(0x70000);
     const struct wire_placement placement[] = {
         {.server = node | 1, .backup = ACTOR_NONE, .next_server = node | 2, .next_backup = node | 3}};
@@ -822,9 +807,8 @@ static void test_what_a_plan_says(void **state) {
     assert_true(plan_origin_works(&plan, 9, 10, &alone) && alone);
 }
 
-/* A repeated or older plan changes nothing, nor does one of an epoch that is over. */
-static void test_which_plan_replaces(void **state) {
-    (void)state;
+/* A repeated or older plan is ignored, as is a plan of a past epoch. */
+TEST(which_plan_replaces) {
     struct message message = new_message(MESSAGE_PLAN);
     struct plan_view none = {0};
     struct plan_view now = plan_open(&message);
@@ -860,7 +844,7 @@ static const struct row_shape shapes[] = {{.width = 2, .row_bytes = 8},
                                           {.width = 6, .row_bytes = 24, .flushed = WIRE_BF16, .pushed = WIRE_BF16},
                                           {.width = 1, .row_bytes = 4}};
 
-/* A message with `rows` rows of each of `tables`; keys count from 0. */
+/* A message with `rows` rows in each of `tables`; keys count from 0. */
 static struct message rows_message(enum message_type type, const unsigned *tables, unsigned table_count,
                                    uint32_t rows) {
     struct message message = {.type = type};
@@ -885,8 +869,7 @@ static int check_rows(const struct message *message, struct rows_view *views) {
     return rows_check(message, shapes, 3, views, NULL);
 }
 
-static void test_rows_are_found(void **state) {
-    (void)state;
+TEST(rows_are_found) {
     static const unsigned tables[] = {2, 0, 1};
     static const enum message_type types[] = {MESSAGE_SUBSCRIBE, MESSAGE_PUSH, MESSAGE_FLUSH, MESSAGE_ROWS,
                                               MESSAGE_UPDATE};
@@ -909,11 +892,10 @@ static void test_rows_are_found(void **state) {
     }
 }
 
-static void test_rows_of_the_wrong_shape_are_refused(void **state) {
-    (void)state;
+TEST(rows_of_the_wrong_shape_are_refused) {
     static const unsigned repeated[] = {1, 1};
     static const unsigned unknown[] = {3};
-    static const unsigned far_away[] = {35}; /* a shift by it would be undefined */
+    static const unsigned far_away[] = {35}; /* a shift by this number would be undefined */
     static const unsigned one[] = {1};
     struct rows_view views[WIRE_TABLES_MAX];
     struct message got;
@@ -929,17 +911,17 @@ static void test_rows_of_the_wrong_shape_are_refused(void **state) {
     message = rows_message(MESSAGE_FLUSH, one, 1, 0);
     assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
     message_close(&message);
-    for (unsigned f = 1; f <= 2; f++) { /* keys, then values, one byte short */
+    for (unsigned f = 1; f <= 2; f++) { /* keys, then values, are a byte short */
         message = rows_message(MESSAGE_FLUSH, one, 1, 3);
         message.frames[f]->size -= 1;
         assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
         message_close(&message);
     }
-    message = rows_message(MESSAGE_FLUSH, one, 1, 3); /* a row count that would wrap */
+    message = rows_message(MESSAGE_FLUSH, one, 1, 3); /* a row count that would wrap around */
     ((struct wire_directory_entry *)(void *)message.frames[0]->data)->rows = (UINT32_MAX >> 3) + 4;
     assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
     message_close(&message);
-    message = rows_message(MESSAGE_FLUSH, one, 1, 3); /* a directory of two tables, frames of one */
+    message = rows_message(MESSAGE_FLUSH, one, 1, 3); /* a directory of two tables with frames for one */
     buffer_drop(message.frames[0]);
     message.frames[0] = buffer_new(2 * sizeof(struct wire_directory_entry));
     memset(message.frames[0]->data, 0, message.frames[0]->size);
@@ -955,8 +937,7 @@ static struct wire_directory_entry *directory_of(const struct message *message) 
     return (struct wire_directory_entry *)(void *)message->frames[0]->data;
 }
 
-static void test_encodings_have_their_messages_and_tables(void **state) {
-    (void)state;
+TEST(encodings_have_their_messages_and_tables) {
     static const unsigned tables[] = {2, 1, 0};
     static const enum message_type types[] = {MESSAGE_PUSH, MESSAGE_FLUSH, MESSAGE_ROWS, MESSAGE_UPDATE,
                                               MESSAGE_SUBSCRIBE};
@@ -966,7 +947,7 @@ static void test_encodings_have_their_messages_and_tables(void **state) {
         struct wire_directory_entry *directory = directory_of(&message);
         bool may = t < 2;
         directory[1].encoding = WIRE_BF16;
-        assert_int_equal(check_rows(&message, views), AML_EPROTOCOL); /* the values are full */
+        assert_int_equal(check_rows(&message, views), AML_EPROTOCOL); /* the values are not compressed */
         if (types[t] != MESSAGE_SUBSCRIBE) {
             message.frames[4]->size = (size_t)7 * 12;
             assert_int_equal(check_rows(&message, views), may ? 3 : AML_EPROTOCOL);
@@ -980,7 +961,7 @@ static void test_encodings_have_their_messages_and_tables(void **state) {
     }
     static const unsigned plain[] = {0}, allowed[] = {1};
     struct message message = rows_message(MESSAGE_PUSH, plain, 1, 7);
-    directory_of(&message)->encoding = WIRE_BF16; /* a table that is never sent so */
+    directory_of(&message)->encoding = WIRE_BF16; /* a table that does not allow this encoding */
     for (size_t size = 0; size <= message.frames[2]->size; size += 7 * 4) {
         struct buffer *values = message.frames[2];
         size_t whole = values->size;
@@ -993,14 +974,15 @@ static void test_encodings_have_their_messages_and_tables(void **state) {
     message.frames[2]->size = (size_t)7 * 12;
     directory_of(&message)->encoding = WIRE_BF16;
     assert_int_equal(check_rows(&message, views), 1);
-    for (uint32_t e = WIRE_BF16 + 1; e <= WIRE_ENCODINGS; e++) { /* of other tables; and one that there is not */
+    /* encodings of other tables, and an unknown encoding */
+    for (uint32_t e = WIRE_BF16 + 1; e <= WIRE_ENCODINGS; e++) {
         directory_of(&message)->encoding = e;
         assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
     }
     message_close(&message);
 }
 
-/* A FLUSH of one row of table 0 as WIRE_SPARSE, of `words` words. */
+/* A message with one row of table 0 in WIRE_SPARSE, of `count` words. */
 static struct message sparse_message(enum message_type type, const uint32_t *words, size_t count) {
     static const unsigned one[] = {0};
     struct message message = rows_message(type, one, 1, 1);
@@ -1010,8 +992,7 @@ static struct message sparse_message(enum message_type type, const uint32_t *wor
     return message;
 }
 
-static void test_sparse_rows_are_checked(void **state) {
-    (void)state;
+TEST(sparse_rows_are_checked) {
     enum { WORDS_MAX = 8 };
     static const struct {
         uint32_t element;
@@ -1019,23 +1000,23 @@ static void test_sparse_rows_are_checked(void **state) {
         uint32_t words[WORDS_MAX];
         bool good;
     } cases[] = {
-        {4, 1, {0}, true},                      /* nothing has changed */
+        {4, 1, {0}, true},                      /* no changes */
         {4, 5, {2, 1, 7, 3, 8}, true},          /* columns 1 and 3 of 4 */
         {4, 5, {SPARSE_ALL, 1, 2, 3, 4}, true}, /* all four */
         {4, 5, {2, 3, 7, 1, 8}, false},         /* descending */
-        {4, 5, {2, 1, 7, 1, 8}, false},         /* twice */
+        {4, 5, {2, 1, 7, 1, 8}, false},         /* the same column twice */
         {4, 5, {2, 1, 7, 4, 8}, false},         /* no such column */
         {4, 4, {2, 1, 7, 3}, false},            /* cut short */
-        {4, 6, {2, 1, 7, 3, 8, 0}, false},      /* more than a row */
+        {4, 6, {2, 1, 7, 3, 8, 0}, false},      /* longer than a row */
         {4, 4, {SPARSE_ALL, 1, 2, 3}, false},   /* cut short */
-        {4, 3, {5, 0, 0}, false},               /* more than there are columns */
-        {4, 3, {SPARSE_ALL - 1, 0, 0}, false},  /* likewise */
-        {4, 0, {0}, false},                     /* no row at all */
-        {8, 4, {1, 1, 7, 0}, true},             /* column 1 of 2, of 8 bytes */
-        {8, 3, {1, 1, 7}, false},               /* half of it */
+        {4, 3, {5, 0, 0}, false},               /* more changes than columns */
+        {4, 3, {SPARSE_ALL - 1, 0, 0}, false},  /* also more than columns */
+        {4, 0, {0}, false},                     /* no row */
+        {8, 4, {1, 1, 7, 0}, true},             /* column 1 of 2, each of 8 bytes */
+        {8, 3, {1, 1, 7}, false},               /* half of column 1 */
         {8, 5, {SPARSE_ALL, 1, 0, 2, 0}, true},
         {8, 4, {1, 2, 7, 0}, false},
-        {0, 5, {SPARSE_ALL, 1, 2, 3, 4}, false}, /* of a table that is never sent so */
+        {0, 5, {SPARSE_ALL, 1, 2, 3, 4}, false}, /* a table that does not allow this encoding */
     };
     struct rows_view views[WIRE_TABLES_MAX];
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
@@ -1052,7 +1033,7 @@ static void test_sparse_rows_are_checked(void **state) {
         message_close(&message);
     }
     static const enum message_type others[] = {MESSAGE_PUSH, MESSAGE_UPDATE, MESSAGE_ROWS};
-    for (size_t o = 0; o < sizeof others / sizeof others[0]; o++) { /* only deltas come so */
+    for (size_t o = 0; o < sizeof others / sizeof others[0]; o++) { /* only deltas have this encoding */
         const struct row_shape shape = {.type = AML_INT32, .width = 4, .row_bytes = 16, .flushed = WIRE_SPARSE};
         struct message message = sparse_message(others[o], cases[2].words, cases[2].count);
         assert_int_equal(rows_check(&message, &shape, 1, views, NULL), AML_EPROTOCOL);
@@ -1062,7 +1043,7 @@ static void test_sparse_rows_are_checked(void **state) {
 
 enum { SPARSE_WIDTH_MAX = 70 };
 
-/* The elements in which two rows differ, written by their columns, are what sparse_delta writes; so are all of them. */
+/* sparse_write of the changed columns gives sparse_delta's bytes; of all columns, a delta that adds up to the row. */
 static void check_written_row(uint32_t element, uint32_t width, const void *before, const void *row) {
     enum { ROOM = 4 + 8 * SPARSE_WIDTH_MAX };
     uint32_t columns[SPARSE_WIDTH_MAX];
@@ -1092,10 +1073,9 @@ static void check_written_row(uint32_t element, uint32_t width, const void *befo
     assert_memory_equal(base, row, (size_t)width * element);
 }
 
-/* Rows of every width with every number of changes: what is written is accepted, adds up to the row and takes it
- * back. */
-static void test_sparse_rows_are_exact(void **state) {
-    (void)state;
+/* Rows of every width with every number of changes: written deltas are accepted, add up to the row, and can be
+ * subtracted again. */
+TEST(sparse_rows_are_exact) {
     uint64_t random = 1;
     for (uint32_t element = 4; element <= 8; element += 4) {
         for (uint32_t width = 1; width <= SPARSE_WIDTH_MAX; width++) {
@@ -1132,8 +1112,7 @@ static void test_sparse_rows_are_exact(void **state) {
     }
 }
 
-static void test_actors(void **state) {
-    (void)state;
+TEST(actors) {
     actor_id server = actor_of_part(UINT64_C(0x123456789ABC0000), 7);
     assert_int_equal(server, UINT64_C(0x123456789ABC0007));
     assert_int_equal(actor_node(server), UINT64_C(0x123456789ABC0000));
@@ -1143,7 +1122,7 @@ static void test_actors(void **state) {
     assert_int_equal(actor_node(late), actor_node(server));
     assert_true(origin_is_catch_up(late));
     assert_false(origin_is_catch_up(server));
-    assert_true(late != origin_catch_up(server, 4)); /* each epoch's is a fresh one */
+    assert_true(late != origin_catch_up(server, 4)); /* each epoch has an origin of its own */
     assert_true(origin_is_catch_up(origin_catch_up(server, ACTOR_PART_CATCH_UP)));
 }
 
@@ -1158,8 +1137,7 @@ static void check_print(const struct message *message, const char *expected) {
     free(text);
 }
 
-static void test_print_names_every_field(void **state) {
-    (void)state;
+TEST(print_names_every_field) {
     struct message flush = {
         .type = MESSAGE_FLUSH,
         .epoch = 3,
@@ -1168,31 +1146,4 @@ static void test_print_names_every_field(void **state) {
                               .outcome = {.request = UINT64_MAX, .code = -4, .text = "no such node"}};
     check_print(&flush, "FLUSH epoch 3 partition 5 origin ab00 clock 17 piece 3 more 1 ring 0 committed 12");
     check_print(&outcome, "OUTCOME epoch 0 request 18446744073709551615 code -4 text 'no such node'");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_message_comes_back),
-        cmocka_unit_test(test_every_limit_is_kept),
-        cmocka_unit_test(test_heads_of_another_size_are_refused),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_payload_frames_are_checked),
-        cmocka_unit_test(test_pieces_of_flushes_are_checked),
-        cmocka_unit_test(test_questions_for_batches_are_in_order),
-        cmocka_unit_test(test_batches_fit_their_bytes),
-        cmocka_unit_test(test_allocated_machines_have_names_and_tiers),
-        cmocka_unit_test(test_plans_fit_themselves),
-        cmocka_unit_test(test_assignments_name_clocks_and_shards_that_there_are),
-        cmocka_unit_test(test_commit_points),
-        cmocka_unit_test(test_what_a_plan_says),
-        cmocka_unit_test(test_which_plan_replaces),
-        cmocka_unit_test(test_rows_are_found),
-        cmocka_unit_test(test_rows_of_the_wrong_shape_are_refused),
-        cmocka_unit_test(test_encodings_have_their_messages_and_tables),
-        cmocka_unit_test(test_sparse_rows_are_checked),
-        cmocka_unit_test(test_sparse_rows_are_exact),
-        cmocka_unit_test(test_print_names_every_field),
-        cmocka_unit_test(test_actors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,8 +41,11 @@ class Chart {
         this.at = element("span", { className: "where" }); /* where the pointer is */
         this.at.setAttribute("aria-hidden", "true");
         this.title = element("figcaption", { textContent: options.title });
+        this.saves = element("button", { type: "button", className: "save", textContent: "SVG", disabled: true,
+            title: "Save the chart as an SVG file" });
+        this.saves.addEventListener("click", () => this.save());
         this.element = element("figure", { className: options.tall ? "chart tall" : "chart" }, this.title, this.at,
-            this.legend, this.plot, this.details);
+            this.saves, this.legend, this.plot, this.details);
         this.details.addEventListener("toggle", () => this.fillTable());
         this.data = [];
         this.series = [];
@@ -120,6 +123,7 @@ class Chart {
         inner.style.inset = "0";
         inner.setAttribute("aria-hidden", "true");
         this.plot.append(inner);
+        this.saves.disabled = false;
         new ResizeObserver(() => this.resize()).observe(this.plot); /* dygraphs looks at the window only */
         this.graph = new Dygraph(inner, this.rows(), {
             ...this.look(),
@@ -226,6 +230,35 @@ class Chart {
     recolour() {
         if (this.graph) {
             this.graph.updateOptions(this.look());
+        }
+    }
+    save() {
+        const legend = this.series.filter((one) => !one.plain && !one.of).map((one) =>
+            ({ colour: cssColour(one.colour), text: `${one.name}${one.dashed ? " (dashed)" : ""}` }));
+        const { clientWidth: width, clientHeight: height } = this.plot;
+        saveFigure({ title: this.options.title, legend, width, height, paint: (context) => this.paint(context) });
+    }
+    /* Has dygraphs draw once more, onto `context`, and copies the axes' labels, which are elements of the page. */
+    paint(context) {
+        const { graph } = this;
+        const { x, y, w, h } = graph.getArea();
+        const shown = graph.hidden_ctx_;
+        context.save();
+        context.beginPath();
+        context.rect(x, y, w, h);
+        context.clip();
+        graph.hidden_ctx_ = graph.plotter_.elementContext = context;
+        graph.renderGraph_(false);
+        graph.hidden_ctx_ = graph.plotter_.elementContext = shown;
+        context.restore();
+        context.fillStyle = cssColour("dim");
+        context.textAlign = "center";
+        const corner = this.plot.getBoundingClientRect();
+        for (const label of this.plot.querySelectorAll(".dygraph-axis-label")) {
+            const place = document.createRange();
+            place.selectNodeContents(label);
+            const { left, top, width, height } = place.getBoundingClientRect();
+            context.fillText(label.textContent, left - corner.left + width / 2, top - corner.top + height / 2);
         }
     }
     /* Whether the legend has several lines. */

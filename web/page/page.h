@@ -1,10 +1,10 @@
-/* The page that shows a job, one HTML document with all that it needs. It is made from the files of this folder and
- * dygraphs when the programs are built (join.cmake).
+/* The page that shows a job: a self-contained HTML document. The build makes it from the files of this folder and
+ * dygraphs (join.cmake).
  *
- * Live, the page reads the job's report from the server that it comes from (api/history, api/events, api/status). With
- * reports in it, it asks nobody for anything: `proteus report` puts each of them, where WEB_PAGE_DATA stands, as
+ * A live page reads the job's report from its server (api/history, api/events, api/status). A page with reports in it
+ * makes no requests. `proteus report` replaces WEB_PAGE_DATA by an element for each report:
  *     <script type="application/x-ndjson" class="report" data-name="NAME">LINES</script>
- * with \u003c for each < in the lines. */
+ * In its lines \u003c replaces each <. */
 #ifndef WEB_PAGE_PAGE_H
 #define WEB_PAGE_PAGE_H
 
@@ -12,10 +12,10 @@
 
 #define WEB_PAGE_DATA "<!--DATA-->"
 
-extern const char web_page[]; /* ends with a 0, which does not count */
+extern const char web_page[]; /* NUL-terminated */
 extern const size_t web_page_size;
-/* The Content-Security-Policy that the page also states itself: nothing but its own script and style, by their hashes,
- * and the server that it comes from. */
+/* The Content-Security-Policy, which the page also states itself. It allows only the page's own script and style, by
+ * their hashes, and its own server. */
 extern const char web_page_policy[];
 
 #endif

@@ -97,6 +97,11 @@ class Timeline {
         }
         const context = this.canvas.getContext("2d");
         context.setTransform(ratio, 0, 0, ratio, 0, 0);
+        this.paint(context);
+        this.describe();
+    }
+    paint(context) {
+        const { place } = this;
         context.clearRect(0, 0, place.width, place.height);
         context.font = "11px system-ui, sans-serif";
         context.textBaseline = "middle";
@@ -113,7 +118,6 @@ class Timeline {
         this.drawRows(context);
         context.restore();
         this.drawMarks(context);
-        this.describe();
     }
     drawAxis(context) {
         const { from, to, width, left, height } = this.place;
@@ -246,6 +250,15 @@ class Timeline {
             }
         }
     }
+    save() {
+        const roles = Object.values(ROLES).map(({ colour, label }) => ({ colour: cssColour(colour), text: label }));
+        const seen = new Set(this.marks.map((mark) => MARKS[mark.event]));
+        const marks = [...seen].map(({ colour, letter, label }) =>
+            ({ colour: cssColour(colour), text: `${letter}: ${label}` }));
+        const { width, height } = this.measure();
+        saveFigure({ title: "Timeline of nodes", legend: [...roles, ...marks], width, height,
+            paint: (context) => this.paint(context) });
+    }
     describe() {
         const there = this.rows.filter((row) => !row.gone).length;
         const text = `Timeline of ${Format.count(this.rows.length, "node")} over ${this.axis}, ` +
@@ -290,6 +303,7 @@ class Timeline {
             in: () => this.zoom(0.5, middle), out: () => this.zoom(2, middle),
             taller: () => this.height(1.6), flatter: () => this.height(1 / 1.6),
             all: () => { this.showAll(); this.draw(); },
+            save: () => this.save(),
         };
         actions[what]();
     }

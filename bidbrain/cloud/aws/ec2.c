@@ -1,5 +1,6 @@
-/* See ec2.h. The states of a call: due (it waits for its time and for room in its bucket), wanting credentials, sent,
- * then due again or ended. Only ec2_tell tells callers of ended calls, so that they may start others there. */
+/* See ec2.h. A call is due (it waits for its time and for room in its bucket), then waits for credentials, then is
+ * sent. After that it is due again, or has ended. Only ec2_tell reports ended calls to callers, so that callers may
+ * start other calls there. */
 #include "bidbrain/cloud/aws/ec2.h"
 
 #include "agileml/base/clock.h"
@@ -30,10 +31,10 @@ struct ec2_call {
     ec2_done *done;
     void *context;
     enum ec2_call_state state;
-    uint64_t at_us;       /* EC2_CALL_DUE: not before */
-    unsigned attempts;    /* begun */
-    bool uncertain;       /* an attempt may have been carried out although it failed */
-    struct xml_tree *xml; /* EC2_CALL_ENDED: the answer, or NULL and a failure */
+    uint64_t at_us;       /* EC2_CALL_DUE: earliest time of the next attempt */
+    unsigned attempts;    /* attempts begun */
+    bool uncertain;       /* EC2 may have carried out a failed attempt */
+    struct xml_tree *xml; /* EC2_CALL_ENDED: the answer; NULL after a failure */
     struct ec2_failure failure;
     bool refused;
 };
@@ -41,16 +42,16 @@ struct ec2_call {
 struct ec2 {
     struct http *http;
     struct credentials *credentials;
-    bool asking; /* for credentials */
+    bool asking; /* credentials have been requested */
     char region[EC2_REGION_TEXT];
     char url[EC2_ENDPOINT_TEXT + 16], host[EC2_ENDPOINT_TEXT];
     unsigned attempts;
     uint32_t timeout_ms, delay_ms;
-    int64_t skew_s;  /* how far EC2's clock is assumed to be ahead of ours */
-    int64_t ahead_s; /* how far it is, by the last answer with a date */
-    bool dated;      /* there was one */
+    int64_t skew_s;  /* assumed lead of EC2's clock over ours */
+    int64_t ahead_s; /* lead of EC2's clock over ours, by the last answer with a date */
+    bool dated;      /* an answer had a date */
     struct ec2_throttle throttle;
-    struct ec2_call *calls; /* in the order in which they were started */
+    struct ec2_call *calls; /* in the order of their start */
     size_t call_count;
     uint64_t random;
 };
@@ -99,15 +100,9 @@ int ec2_open(struct ec2 **ec2, const struct ec2_options *options, struct error *
         opened->random = (uint64_t)time(NULL);
     }
     int result = http_open(&opened->http, error);
-    if (result == 0) {
-        result = credentials_open(&opened->credentials, opened->http, "ec2", error);
-    }
-    if (result == 0) {
-        result = ec2_choose_region(opened, options->region, error);
-    }
-    if (result == 0) {
-        result = ec2_choose_endpoint(opened, options->endpoint, error);
-    }
+    result = result == 0 ? credentials_open(&opened->credentials, opened->http, "ec2", error) : result;
+    result = result == 0 ? ec2_choose_region(opened, options->region, error) : result;
+    result = result == 0 ? ec2_choose_endpoint(opened, options->endpoint, error) : result;
     if (result != 0) {
         ec2_close(opened);
         return result;
@@ -163,13 +158,14 @@ static bool ec2_one_of(const char *code, const char *const *codes) {
 /* What to do after a failed attempt. */
 enum ec2_verdict {
     EC2_TELL,
-    EC2_AGAIN,     /* after a delay; it may have been carried out */
-    EC2_THROTTLED, /* after a longer one */
-    EC2_LATE,      /* the signature's time was refused: perhaps our clock is wrong */
+    EC2_AGAIN,     /* retry after a delay; EC2 may have carried the attempt out */
+    EC2_THROTTLED, /* retry after a longer delay */
+    EC2_LATE,      /* EC2 rejected the signature's time: our clock may be wrong */
     EC2_EXPIRED,   /* the credentials have expired */
 };
 
-/* Codes for requests that are not authorized or malformed: EC2 answers with them before it looks at a ClientToken. */
+/* Error codes for requests that are not authorized or are malformed. EC2 returns them before it looks at the
+ * ClientToken. */
 static bool ec2_code_of_caller(const char *code) {
     static const char *const codes[] = {"AuthFailure",
                                         "UnauthorizedOperation",
@@ -210,14 +206,14 @@ static enum ec2_verdict ec2_judge(const struct ec2_failure *failure) {
         return EC2_LATE;
     }
     if (strncmp(code, "Insufficient", 12) == 0) {
-        return EC2_TELL; /* about capacity: comes with status 500, and is final */
+        return EC2_TELL; /* about capacity: has status 500, but is final */
     }
     bool answered = failure->status >= 200 && failure->status < 300 && code[0] != '\0';
     bool refused = failure->status >= 300 && failure->status < 500 && failure->status != 408;
     return answered || refused ? EC2_TELL : EC2_AGAIN;
 }
 
-/* Adopts EC2's clock if it differs from the signed time by more than EC2 tolerates. */
+/* Adopts EC2's clock if it differs from the assumed one by more than EC2 tolerates. Returns whether it did. */
 static bool ec2_correct_clock(struct ec2 *ec2, int64_t date) {
     int64_t skew = date - (int64_t)time(NULL);
     if (date == 0 || llabs(skew - ec2->skew_s) <= EC2_SKEW_S) {
@@ -231,7 +227,7 @@ static uint64_t ec2_random(struct ec2 *ec2) {
     return hash_mix(ec2->random++);
 }
 
-/* Full jitter: any time up to a delay that doubles with each attempt. */
+/* Full jitter: a random time up to a limit that doubles with each attempt. */
 static uint64_t ec2_delay_us(struct ec2 *ec2, const struct ec2_call *call, bool throttled) {
     uint64_t most_ms = (uint64_t)ec2->delay_ms * (throttled ? 4 : 1);
     for (unsigned i = 1; i < call->attempts && most_ms < EC2_DELAY_MS_MAX; i++) {
@@ -246,7 +242,7 @@ static void ec2_call_end(struct ec2_call *call, bool refused) {
     call->refused = refused;
 }
 
-/* Tries again, or ends the call with its failure. `date` is the answer's. */
+/* Schedules a retry, or ends the call with its failure. `date` is the answer's date. */
 static void ec2_call_failed(struct ec2_call *call, int64_t date) {
     struct ec2 *ec2 = call->ec2;
     enum ec2_verdict verdict = ec2_judge(&call->failure);
@@ -275,7 +271,7 @@ static void ec2_call_failed(struct ec2_call *call, int64_t date) {
     call->at_us = monotonic_us() + (at_once ? 0 : ec2_delay_us(ec2, call, verdict == EC2_THROTTLED));
 }
 
-/* A whole answer with status 2xx: its root must be the call's. */
+/* Reads a complete answer with status 2xx. Returns whether its root element is the call's response. */
 static bool ec2_call_answered(struct ec2_call *call, const struct http_answer *answer) {
     struct error error = {0};
     char wanted[EC2_ACTION_TEXT + 16];
@@ -314,7 +310,7 @@ static void ec2_call_done(void *context, const struct http_answer *answer) {
 
 /* ---- An attempt ---- */
 
-/* "name: value" from malloc; wiped by ec2_header_free. */
+/* Returns "name: value" from malloc; ec2_header_free wipes it. */
 static char *ec2_header(const char *name, const char *value) {
     size_t size = strlen(name) + strlen(value) + 3;
     char *text = memory_zeroed(size, 1);
@@ -357,7 +353,7 @@ static void ec2_send(struct ec2_call *call, const struct credentials_value *valu
     sigv4_date((int64_t)time(NULL) + call->ec2->skew_s, scope.date);
     char invocation[33];
     snprintf(invocation, sizeof invocation, "%016" PRIx64 "%016" PRIx64, ec2_random(call->ec2), ec2_random(call->ec2));
-    /* As AWS's own libraries do. Without it, equal requests within one second have equal signatures. */
+    /* AWS's own libraries send this header, too. Without it, equal requests within one second have equal signatures. */
     const struct sigv4_header headers[] = {{"amz-sdk-invocation-id", invocation},
                                            {"content-type", "application/x-www-form-urlencoded; charset=utf-8"},
                                            {"host", call->ec2->host},
@@ -425,7 +421,7 @@ void ec2_start(struct ec2 *ec2, struct ec2_request *request, ec2_done *done, voi
     ec2->call_count++;
 }
 
-/* Sends the calls that are due, as far as the buckets allow. */
+/* Moves on the calls that are due, as far as the buckets allow. */
 static void ec2_advance(struct ec2 *ec2) {
     uint64_t now_us = monotonic_us();
     bool wanted = false;

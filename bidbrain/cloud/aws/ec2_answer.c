@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EC2_ENCODED_RUN = 80 }; /* so many characters of base64 in a row are data, not words */
+enum { EC2_ENCODED_RUN = 80 }; /* a longer run of base64 characters is data, not words */
 
 /* ---- Errors ---- */
 
@@ -43,7 +43,7 @@ void ec2_failure_text(struct ec2_failure *failure, const char *text) {
 static bool ec2_failure_xml(struct xml_element root, struct ec2_failure *failure) {
     struct xml_element cause = xml_element_at(root, "Errors/Error");
     if (!xml_element_is(cause)) {
-        cause = xml_element_at(root, "Error"); /* as other AWS services write it */
+        cause = xml_element_at(root, "Error"); /* the form of other AWS services */
     }
     if (xml_copy_at(cause, "Code", failure->code, sizeof failure->code) != 0) {
         return false;
@@ -158,7 +158,8 @@ bool ec2_status_noticed(const char *code) {
            ec2_status_evicted(code);
 }
 
-/* By its name, or by its code when the name is missing or new: the low byte counts, the high one is EC2's own. */
+/* Reads the state's name, or its code if the name is missing or unknown. Only the code's low byte counts: EC2 uses the
+ * high byte internally. */
 static enum ec2_instance_state ec2_instance_state_of(struct xml_element item) {
     static const struct {
         const char *name;
@@ -186,7 +187,7 @@ static enum ec2_instance_state ec2_instance_state_of(struct xml_element item) {
     return EC2_INSTANCE_PENDING;
 }
 
-/* "User initiated (2016-04-25 12:00:32 GMT)"; 0 when it holds no such moment. */
+/* Returns the time in a text such as "User initiated (2016-04-25 12:00:32 GMT)"; 0: there is none. */
 static int64_t ec2_transition_time(const char *reason) {
     static const char end[] = " GMT)";
     char text[INSTANT_TEXT_MAX];

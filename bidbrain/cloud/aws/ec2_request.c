@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EC2_NAME_TEXT = 128 }; /* of a parameter */
+enum { EC2_NAME_TEXT = 128 }; /* bytes of a parameter's name */
 
-/* Not by realloc, which would leave a copy of the secret behind. */
+/* Copies by hand: realloc would leave a copy of secrets behind. */
 static void ec2_request_room(struct ec2_request *request, size_t size) {
     if (request->size + size < request->capacity) {
         return;

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The first rule whose beginning a call's name has. */
+/* The first rule counts whose `beginning` is the start of the call's name. */
 static const struct {
     const char *beginning;
-    bool unfiltered; /* only for calls without filters */
+    bool unfiltered; /* applies only to calls without filters */
     double capacity, per_second;
 } ec2_rates[] = {
     {"DescribeInstances", true, 50, 10},

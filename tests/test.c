@@ -1,0 +1,43 @@
+#include "tests/test.h"
+
+#include <errno.h>
+
+extern const struct test_entry *const __start_proteus_tests[];
+extern const struct test_entry *const __stop_proteus_tests[];
+
+/* Orders tests by their places in the sources: a compiler may reverse the order of a section. */
+static int compare(const void *left, const void *right) {
+    const struct test_entry *a = *(const struct test_entry *const *)left;
+    const struct test_entry *b = *(const struct test_entry *const *)right;
+    int files = strcmp(a->file, b->file);
+    return files != 0 ? files : a->line - b->line;
+}
+
+static int run(CMFixtureFunction open, CMFixtureFunction close, CMFixtureFunction set_up, CMFixtureFunction tear_down) {
+    size_t count = (size_t)(__stop_proteus_tests - __start_proteus_tests);
+    const struct test_entry **entries = calloc(count, sizeof *entries);
+    struct CMUnitTest *tests = calloc(count, sizeof *tests);
+    if (entries == NULL || tests == NULL) {
+        return EXIT_FAILURE;
+    }
+    memcpy(entries, __start_proteus_tests, count * sizeof *entries);
+    qsort(entries, count, sizeof *entries, compare);
+    for (size_t t = 0; t < count; t++) {
+        tests[t] = entries[t]->test;
+        bool own = tests[t].setup_func != NULL || tests[t].teardown_func != NULL;
+        tests[t].setup_func = own ? tests[t].setup_func : set_up;
+        tests[t].teardown_func = own ? tests[t].teardown_func : tear_down;
+    }
+    int failed = _cmocka_run_group_tests(program_invocation_short_name, tests, count, open, close);
+    free(entries);
+    free(tests);
+    return failed;
+}
+
+int tests_run(CMFixtureFunction set_up, CMFixtureFunction tear_down) {
+    return run(set_up, tear_down, NULL, NULL);
+}
+
+int tests_run_each(CMFixtureFunction set_up, CMFixtureFunction tear_down) {
+    return run(NULL, NULL, set_up, tear_down);
+}

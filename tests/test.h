@@ -1,0 +1,41 @@
+/* What every test includes: cmocka, and the C headers that nearly all tests use. A test may leave its state unused, and
+ * a fake its arguments. */
+#ifndef TESTS_TEST_H
+#define TESTS_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+/* A test of the program: TEST(name) { ... }, which may use cmocka's `state`. Tests run in the order of the source,
+ * without a list: the linker collects the entries of their section. */
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+/* A test with its own set-up and tear-down functions. */
+#define TEST_WITH(name, set_up, tear_down)                                                                             \
+    static void test_##name(void **state);                                                                             \
+    __attribute__((section("proteus_tests"), used)) static const struct test_entry *const entry_of_##name =            \
+        &(const struct test_entry){{#name, test_##name, set_up, tear_down, NULL}, __FILE__, __LINE__};                 \
+    static void test_##name(void **state)
+
+struct test_entry {
+    struct CMUnitTest test;
+    const char *file;
+    int line;
+};
+
+/* Run all tests, for main, and return the exit status. The functions set up and tear down the whole program
+ * (tests_run), or each test without its own (tests_run_each); NULL: none. A program that needs neither has no main of
+ * its own. */
+int tests_run(CMFixtureFunction set_up, CMFixtureFunction tear_down);
+int tests_run_each(CMFixtureFunction set_up, CMFixtureFunction tear_down);
+
+#endif

@@ -1,0 +1,720 @@
+/* Requests batches from feeders, and takes them. See node_feed.h and node_private.h; node_feeding.c has a feeder's
+ * part. */
+#include "workers/node/node_feed.h"
+
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+#include "agileml/wire/records.h"
+#include "workers/node/node_private.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- What is known of batches and feeders ---- */
+
+static struct feed_clock *clock_at(struct node_feed *feed, uint64_t clock) {
+    return &feed->clocks[clock % (NODE_FEED_AHEAD + 1)];
+}
+
+static struct feed_feeder *find_feeder(const struct node_feed *feed, actor_id node) {
+    for (unsigned f = 0; f < feed->feeder_count; f++) {
+        if (feed->feeders[f].node == node) {
+            return &feed->feeders[f];
+        }
+    }
+    return NULL;
+}
+
+/* Gives back a batch's credit. */
+static void batch_release(struct node_feed *feed, struct feed_batch *batch) {
+    struct feed_feeder *feeder = batch->state == FEED_ASKED ? find_feeder(feed, batch->feeder) : NULL;
+    if (feeder != NULL) {
+        feeder->outstanding -= batch->bytes;
+    }
+    assert(feed->used >= batch->bytes);
+    feed->used -= batch->bytes;
+    batch->bytes = 0;
+}
+
+static void batch_become_local(struct node_feed *feed, struct feed_batch *batch) {
+    assert(batch->state == FEED_ASKED || batch->state == FEED_MAKING);
+    batch_release(feed, batch);
+    batch->state = FEED_LOCAL;
+}
+
+/* Notes a batch that was requested from the feeder, but is not needed from it any more. */
+static void note_obsolete(struct node_feed *feed, const struct feed_batch *batch, uint64_t clock) {
+    struct feed_feeder *feeder = find_feeder(feed, batch->feeder);
+    if (feeder != NULL && clock > feeder->obsolete) {
+        feeder->obsolete = clock;
+    }
+}
+
+/* Marks a batch that the process makes. An answer of the feeder is then a repeat. */
+static void batch_become_making(struct node_feed *feed, struct feed_batch *batch, uint64_t clock) {
+    uint64_t bytes = batch->bytes;
+    assert(batch->state == FEED_ASKED);
+    note_obsolete(feed, batch, clock);
+    batch_release(feed, batch);
+    batch->state = FEED_MAKING;
+    batch->bytes = bytes;
+    feed->used += bytes;
+}
+
+/* Gives up a question: the feeder does not answer, or does not make the batch. */
+static void batch_become_wanted(struct node_feed *feed, struct feed_batch *batch) {
+    assert(batch->state == FEED_ASKED);
+    batch_release(feed, batch);
+    batch->state = batch->attempts < NODE_FEED_ATTEMPTS ? FEED_WANTED : FEED_LOCAL;
+}
+
+static void clock_forget(struct node_feed *feed, struct feed_clock *clock) {
+    for (uint32_t b = 0; b < clock->count; b++) {
+        batch_release(feed, &clock->batches[b]);
+    }
+    free(clock->shards);
+    free(clock->batches);
+    *clock = (struct feed_clock){0};
+}
+
+/* Forgets all batches, here and in the process. */
+static void forget_all(struct node *node) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    bool any = false;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        any = any || node->feed.clocks[c].clock != 0;
+        clock_forget(&node->feed, &node->feed.clocks[c]);
+    }
+    if (any) {
+        hooks->feed_drop(hooks->context, UINT64_MAX);
+    }
+    assert(node->feed.used == 0);
+    node->feed.stale = false;
+    node->feed.waits_since_us = node->feed.made_us = 0;
+}
+
+void node_feed_open(struct node *node) {
+    node->feed.feeding.kept = node->feed.feeding.coming = NODE_FEED_NO_SET;
+}
+
+void node_feed_close(struct node *node) {
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        clock_forget(&node->feed, &node->feed.clocks[c]);
+    }
+    free(node->feed.feeders);
+    free(node->feed.sizes);
+    node_feeding_close(node);
+}
+
+/* ---- Which batches are wanted ---- */
+
+/* Whether the process works on a clock of its own, and so may use the batches of that clock. */
+static bool computes_own(const struct node *node) {
+    return node->work.activity == NODE_COMPUTING && node->work.assignment.origin == node->options.self;
+}
+
+/* The first clock of this node's own that has not begun. */
+static uint64_t next_clock(const struct node *node) {
+    uint64_t done = node->client.flushed;
+    uint64_t first = WIRE_CLOCK_NEVER;
+    done = computes_own(node) && node->work.clock > done ? node->work.clock : done;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        if (assignment->origin == node->options.self && assignment->until_clock > done) {
+            first = assignment->from_clock < first ? assignment->from_clock : first;
+        }
+    }
+    return first > done ? first : done + 1;
+}
+
+/* The data of this node's own assignment in the clock; NULL: it has none, or the data is not there yet. */
+static const struct node_set *set_at(const struct node *node, uint64_t clock) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        if (assignment->origin == node->options.self && assignment->from_clock != WIRE_CLOCK_NEVER &&
+            assignment->from_clock <= clock && clock <= assignment->until_clock) {
+            const struct node_set *set = &node->work.sets[assignment->set];
+            return set->state == SET_READY ? set : NULL;
+        }
+    }
+    return NULL;
+}
+
+static bool may_ask(const struct node *node) {
+    return node->feed.feeder_count > 0 && node->state == NODE_STARTED && !node->client.fenced && !node->feed.stale &&
+           node->options.registration.tier != TIER_FEEDER && node_feeding_stages(node) > 0 &&
+           node_feed_is_worth(&node->feed);
+}
+
+/* Whether a clock's batches are of data that is not this node's in that clock any more. */
+static bool is_stale(const struct node *node, const struct feed_clock *clock) {
+    const struct node_set *set = set_at(node, clock->clock);
+    return clock->clock != 0 && (set == NULL || set->number != clock->set);
+}
+
+void node_feed_check(struct node *node) {
+    struct node_feed *feed = &node->feed;
+    uint64_t computed = computes_own(node) ? node->work.clock : 0;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        feed->stale = feed->stale || (feed->clocks[c].clock != computed && is_stale(node, &feed->clocks[c]));
+    }
+    if (feed->stale && computed == 0) {
+        forget_all(node);
+    }
+}
+
+/* Forgets sizes and times of batches, if they have been through another number of stages. */
+static void stages_become(struct node *node, unsigned stages) {
+    struct node_feed *feed = &node->feed;
+    if (stages != feed->stages) {
+        free(feed->sizes);
+        feed->sizes = NULL;
+        feed->known = feed->known_bytes = 0;
+        feed->times = 0;
+        feed->stages = stages;
+    }
+}
+
+/* Makes room for the batches of the coming clocks. */
+static void clocks_want(struct node *node, uint64_t from, uint64_t until) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    for (uint64_t c = from; c < until; c++) {
+        struct feed_clock *clock = clock_at(&node->feed, c);
+        const struct node_set *set = set_at(node, c);
+        if (set == NULL || clock->clock == c || clock->clock != 0) {
+            continue;
+        }
+        stages_become(node, hooks->feed_stages(hooks->context));
+        *clock = (struct feed_clock){.clock = c, .set = set->number, .stages = node->feed.stages, .count = set->count};
+        clock->shards = memory_resized(NULL, set->count, sizeof *clock->shards);
+        memcpy(clock->shards, set->shards, set->count * sizeof *clock->shards);
+        clock->batches = memory_zeroed(set->count, sizeof *clock->batches);
+    }
+}
+
+/* ---- Asking ---- */
+
+static uint64_t size_guess(const struct node_feed *feed, uint32_t shard) {
+    uint64_t mean = feed->known > 0 ? feed->known_bytes / feed->known + 1 : NODE_FEED_GUESS;
+    return feed->sizes != NULL && feed->sizes[shard] > 0 ? feed->sizes[shard] : mean;
+}
+
+static void size_learn(struct node *node, uint32_t shard, uint32_t bytes) {
+    struct node_feed *feed = &node->feed;
+    if (feed->sizes == NULL) {
+        feed->sizes = memory_zeroed(node->plan.terms.shards, sizeof *feed->sizes);
+    }
+    bytes = bytes > 0 ? bytes : 1;
+    feed->known += feed->sizes[shard] == 0 ? 1 : 0;
+    feed->known_bytes += bytes;
+    feed->known_bytes -= feed->sizes[shard];
+    feed->sizes[shard] = bytes;
+}
+
+static uint64_t credit(const struct node *node) {
+    return node->options.feed_credit > 0 ? node->options.feed_credit : NODE_FEED_CREDIT;
+}
+
+/* How many batches to put in one question: what takes NODE_FEED_FUSED_US, at least NODE_FEED_FUSED, and more the more
+ * threads feeders have. */
+static unsigned fused(const struct node_feed *feed) {
+    uint64_t count = feed->local_us > 0 ? NODE_FEED_FUSED_US / feed->local_us : NODE_FEED_FUSED;
+    count = count > NODE_FEED_FUSED ? count : NODE_FEED_FUSED;
+    count *= feed->threads > 1 ? 2 * feed->threads : 1;
+    return count < WIRE_FEED_SHARDS_MAX ? (unsigned)count : WIRE_FEED_SHARDS_MAX;
+}
+
+/* How long an answer may take: three times the median, and three times what this process would take. This may be long,
+ * as a clock that waits makes batches meanwhile. It only has to detect a feeder that is far behind. */
+static uint64_t patience_us(const struct node_feed *feed) {
+    uint64_t sorted[NODE_FEED_TIMES] = {0};
+    unsigned count = feed->times < NODE_FEED_TIMES ? feed->times : NODE_FEED_TIMES;
+    memcpy(sorted, feed->times_us, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, node_compare_numbers);
+    uint64_t usual_us = NODE_FEED_LATE_MEDIANS * sorted[count / 2];
+    uint64_t late_us = NODE_FEED_LATE_MEDIANS * fused(feed) * feed->local_us;
+    late_us = late_us > NODE_FEED_LATE_US ? late_us : NODE_FEED_LATE_US;
+    return late_us > usual_us ? late_us : usual_us;
+}
+
+/* Returns the feeder with the least to do; NULL: nothing is to be requested now. */
+static struct feed_feeder *least_loaded(const struct node *node) {
+    struct feed_feeder *least = NULL;
+    for (unsigned f = 0; f < node->feed.feeder_count; f++) {
+        struct feed_feeder *feeder = &node->feed.feeders[f];
+        if (node_now(node) >= feeder->avoid_until_us && (least == NULL || feeder->outstanding < least->outstanding)) {
+            least = feeder;
+        }
+    }
+    return least;
+}
+
+static void batch_become_asked(struct node *node, struct feed_batch *batch, struct feed_feeder *feeder,
+                               uint64_t bytes) {
+    struct node_feed *feed = &node->feed;
+    uint64_t now_us = node_now(node);
+    assert(batch->state == FEED_WANTED && batch->bytes == 0);
+    *batch = (struct feed_batch){.state = FEED_ASKED,
+                                 .attempts = batch->attempts + 1,
+                                 .feeder = feeder->node,
+                                 .claim = feed->claim,
+                                 .asked_us = now_us,
+                                 .bytes = bytes};
+    feeder->outstanding += bytes;
+    feed->used += bytes;
+    feed->asked++;
+}
+
+/* Requests from one feeder the next batches of the clock that are wanted and for which there is credit. False: there is
+ * nothing to request. */
+static bool ask_some(struct node *node, struct feed_clock *clock) {
+    struct node_feed *feed = &node->feed;
+    struct feed_feeder *feeder = least_loaded(node);
+    uint32_t shards[WIRE_FEED_SHARDS_MAX];
+    unsigned most = fused(feed);
+    unsigned count = 0;
+    for (uint32_t b = 0; b < clock->count && feeder != NULL && count < most; b++) {
+        uint64_t bytes = size_guess(feed, clock->shards[b]);
+        if (clock->batches[b].state != FEED_WANTED || bytes > credit(node) - feed->used) {
+            continue;
+        }
+        feed->claim += count == 0 ? 1 : 0;
+        batch_become_asked(node, &clock->batches[b], feeder, bytes);
+        shards[count++] = clock->shards[b];
+    }
+    if (count == 0) {
+        return false;
+    }
+    struct message question = {.type = MESSAGE_FEED_ASK};
+    question.feed_ask = (struct message_feed_ask){
+        .stages = (uint8_t)clock->stages, .clock = clock->clock, .claim = feed->claim, .begun = next_clock(node) - 1};
+    message_add_copy(&question, shards, count * sizeof *shards);
+    node_send_by(node, feeder->server, feeder->node, &question);
+    feeder->obsolete = feeder->obsolete > question.feed_ask.begun ? feeder->obsolete : 0;
+    return true;
+}
+
+/* Reports begun clocks to feeders that may still make batches of them, unless a question has reported these clocks
+ * already. */
+static void report_begun(struct node *node) {
+    uint64_t begun = next_clock(node) - 1;
+    for (unsigned f = 0; f < node->feed.feeder_count; f++) {
+        struct feed_feeder *feeder = &node->feed.feeders[f];
+        if (feeder->obsolete == 0 || feeder->obsolete > begun) {
+            continue;
+        }
+        struct message report = {.type = MESSAGE_FEED_ASK};
+        report.feed_ask = (struct message_feed_ask){.clock = begun, .claim = ++node->feed.claim, .begun = begun};
+        message_add(&report, buffer_new(0));
+        node_send_by(node, feeder->server, feeder->node, &report);
+        feeder->obsolete = 0;
+    }
+}
+
+/* Since when the feeder is expected to answer. It makes batches one after the other, so earlier answers come first. */
+static uint64_t expected_since_us(const struct feed_batch *batch, const struct feed_feeder *feeder) {
+    return feeder != NULL && feeder->answered_us > batch->asked_us ? feeder->answered_us : batch->asked_us;
+}
+
+static void check_overdue(struct node *node, struct feed_clock *clock) {
+    struct node_feed *feed = &node->feed;
+    uint64_t now_us = node_now(node);
+    uint64_t longest_us = clock->count > 0 ? patience_us(feed) : 0;
+    for (uint32_t b = 0; b < clock->count; b++) {
+        struct feed_batch *batch = &clock->batches[b];
+        struct feed_feeder *feeder = batch->state == FEED_ASKED ? find_feeder(feed, batch->feeder) : NULL;
+        if (batch->state == FEED_ASKED && now_us >= expected_since_us(batch, feeder) + longest_us) {
+            if (feeder != NULL) {
+                feeder->avoid_until_us = now_us + NODE_FEED_AVOID_US;
+            }
+            feed->late++;
+            note_obsolete(feed, batch, clock->clock);
+            batch_become_wanted(feed, batch);
+        }
+    }
+}
+
+void node_feed_advance(struct node *node) {
+    struct node_feed *feed = &node->feed;
+    feed->waits_until_us = UINT64_MAX;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        check_overdue(node, &feed->clocks[c]);
+    }
+    if (!may_ask(node)) {
+        return;
+    }
+    uint64_t from = next_clock(node);
+    uint64_t until = from + NODE_FEED_AHEAD;
+    until = node->final != 0 && until > node->final + 1 ? node->final + 1 : until;
+    clocks_want(node, from, until);
+    for (uint64_t c = from; c < until; c++) {
+        while (clock_at(feed, c)->clock == c && ask_some(node, clock_at(feed, c))) {
+        }
+    }
+    report_begun(node);
+}
+
+uint64_t node_feed_due_us(const struct node *node) {
+    const struct node_feed *feed = &node->feed;
+    uint64_t longest_us = patience_us(feed);
+    uint64_t due_us = UINT64_MAX;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        for (uint32_t b = 0; b < feed->clocks[c].count; b++) {
+            const struct feed_batch *batch = &feed->clocks[c].batches[b];
+            if (batch->state == FEED_ASKED) {
+                uint64_t late_us = expected_since_us(batch, find_feeder(feed, batch->feeder)) + longest_us;
+                due_us = late_us < due_us ? late_us : due_us;
+            }
+        }
+    }
+    return feed->waits_since_us != 0 && feed->waits_until_us < due_us ? feed->waits_until_us : due_us;
+}
+
+/* ---- Clocks ---- */
+
+/* Counts, for each feeder, the batches of the clock that it is expected to make. Returns their sum. */
+static unsigned count_behind(struct node_feed *feed, const struct feed_clock *clock) {
+    unsigned asked = 0;
+    for (unsigned f = 0; f < feed->feeder_count; f++) {
+        feed->feeders[f].behind = 0;
+    }
+    for (uint32_t b = 0; b < clock->count; b++) {
+        if (clock->batches[b].state == FEED_ASKED) {
+            struct feed_feeder *feeder = find_feeder(feed, clock->batches[b].feeder);
+            if (feeder != NULL) {
+                feeder->behind++;
+            }
+            asked++;
+        }
+    }
+    return asked;
+}
+
+/* How long the node waits for a batch that a feeder is making, before it makes the batch itself. */
+static uint64_t wait_us(const struct node_feed *feed) {
+    return feed->local_us > 0 ? 2 * feed->local_us + NODE_FEED_FUSED_US : 0;
+}
+
+/* Leaves each feeder the batches that it is probably making, unless they are late. Returns when the next of them will
+ * be late. */
+static uint64_t leave_begun(struct node *node, const struct feed_clock *clock) {
+    struct node_feed *feed = &node->feed;
+    uint64_t late_us = UINT64_MAX;
+    for (unsigned f = 0; f < feed->feeder_count; f++) {
+        struct feed_feeder *feeder = &feed->feeders[f];
+        uint32_t first = 0;
+        while (first < clock->count &&
+               (clock->batches[first].state != FEED_ASKED || clock->batches[first].feeder != feeder->node)) {
+            first++;
+        }
+        uint64_t until_us =
+            first < clock->count ? expected_since_us(&clock->batches[first], feeder) + wait_us(feed) : 0;
+        if (node_now(node) < until_us) {
+            unsigned made = node_feeding_at_once(feed->threads, feed->local_us);
+            late_us = until_us < late_us ? until_us : late_us;
+            feeder->behind -= made < feeder->behind ? made : feeder->behind;
+        }
+    }
+    return late_us;
+}
+
+/* Returns the last batch of the feeder with the most batches that are not in the making; NULL: there is none. */
+static struct feed_batch *last_behind(struct node_feed *feed, const struct feed_clock *clock) {
+    struct feed_feeder *longest = NULL;
+    for (unsigned f = 0; f < feed->feeder_count; f++) {
+        unsigned behind = feed->feeders[f].behind;
+        longest = behind > (longest != NULL ? longest->behind : 0) ? &feed->feeders[f] : longest;
+    }
+    for (uint32_t b = clock->count; longest != NULL && b > 0; b--) {
+        struct feed_batch *batch = &clock->batches[b - 1];
+        if (batch->state == FEED_ASKED && batch->feeder == longest->node) {
+            longest->behind--;
+            return batch;
+        }
+    }
+    return NULL;
+}
+
+/* Has the process make those of the clock's batches that would come last: as many as take 2 ms, but at most half of the
+ * missing ones, and at least one. False: the process can't make single batches of this data. */
+static bool make_some(struct node *node, struct feed_clock *clock, unsigned asked) {
+    struct node_feed *feed = &node->feed;
+    const struct node_hooks *hooks = &node->options.hooks;
+    struct feed_made made = {.clock = clock->clock};
+    uint64_t most = feed->local_us > 0 ? NODE_FEED_FUSED_US / feed->local_us : 1;
+    most = most < WIRE_FEED_SHARDS_MAX ? most : WIRE_FEED_SHARDS_MAX;
+    most = most < asked / 2 ? most : asked / 2;
+    most = most > 1 ? most : 1;
+    struct feed_batch *batch = last_behind(feed, clock);
+    while (batch != NULL) {
+        batch_become_making(feed, batch, clock->clock);
+        made.shards[made.count++] = clock->shards[batch - clock->batches];
+        batch = made.count < most ? last_behind(feed, clock) : NULL;
+    }
+    if (made.count > 0) {
+        node_lots_end_asking(node);
+        feed->making = hooks->feed_make(hooks->context, clock->set, made.clock, clock->stages, made.shards, made.count);
+        feed->making_since_us = node_now(node);
+    }
+    return made.count == 0 || feed->making;
+}
+
+/* Leaves the whole clock to the process, which can't make single batches of the clock's data. */
+static void clock_become_local(struct node_feed *feed, struct feed_clock *clock) {
+    for (uint32_t b = 0; b < clock->count; b++) {
+        struct feed_batch *batch = &clock->batches[b];
+        if (batch->state == FEED_ASKED || batch->state == FEED_MAKING) {
+            note_obsolete(feed, batch, clock->clock);
+            batch_become_local(feed, batch);
+        }
+    }
+}
+
+bool node_feed_waits(struct node *node, uint64_t clock) {
+    struct node_feed *feed = &node->feed;
+    struct feed_clock *batches = clock_at(feed, clock);
+    unsigned asked = batches->clock == clock ? count_behind(feed, batches) : 0;
+    if (asked == 0) {
+        return false;
+    }
+    feed->waits_since_us = feed->waits_since_us == 0 ? node_now(node) : feed->waits_since_us;
+    feed->waits_until_us = leave_begun(node, batches);
+    bool can = make_some(node, batches, asked);
+    if (!can || (!feed->making && feed->waits_until_us == UINT64_MAX)) {
+        clock_become_local(feed, batches);
+        return false;
+    }
+    return true;
+}
+
+void node_feed_begin(struct node *node) {
+    struct node_feed *feed = &node->feed;
+    node->work.items_fed = 0;
+    node->work.stages_us = feed->made_us;
+    node->work.feed_wait_us = feed->waits_since_us != 0 ? node_now(node) - feed->waits_since_us - feed->made_us : 0;
+    feed->waits_since_us = feed->made_us = 0;
+}
+
+void node_fed(struct node *node, uint64_t items) {
+    node->work.items_fed += items;
+}
+
+/* Learns from `batches` batches that the process has made in `us`, for a set of `count` shards. */
+static void local_learn(struct node_feed *feed, uint64_t batches, uint64_t us, uint32_t count) {
+    uint64_t each_us = us / batches + 1;
+    feed->local_us = feed->local_us == 0 ? each_us : (7 * feed->local_us + each_us) / 8;
+    feed->clock_us = feed->local_us * count;
+}
+
+void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us) {
+    node->work.stages_us += us;
+    if (batches > 0) {
+        local_learn(&node->feed, batches, us, node->work.sets[node->work.assignment.set].count);
+    }
+}
+
+void node_feed_end(struct node *node) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    bool any = false;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        struct feed_clock *clock = &node->feed.clocks[c];
+        if (clock->clock != 0 && clock->clock <= node->work.clock) {
+            clock_forget(&node->feed, clock);
+            any = true;
+        }
+    }
+    if (any) {
+        hooks->feed_drop(hooks->context, node->work.clock + 1);
+    }
+}
+
+/* ---- Answers ---- */
+
+/* Returns the batch that this question has requested and that has not come; NULL: there is none. */
+static struct feed_batch *batch_of(struct node *node, const struct message *message, uint32_t shard) {
+    const struct message_feed *answer = &message->feed;
+    struct feed_clock *clock = clock_at(&node->feed, answer->clock);
+    for (uint32_t b = 0; clock->clock == answer->clock && b < clock->count; b++) {
+        struct feed_batch *batch = &clock->batches[b];
+        if (clock->shards[b] == shard && batch->state == FEED_ASKED && batch->claim == answer->claim &&
+            batch->feeder == message->passed.sender) {
+            return batch;
+        }
+    }
+    return NULL;
+}
+
+/* Takes a batch that has come, if the credit covers it. */
+static void take(struct node *node, const struct message *message, struct feed_batch *batch,
+                 const struct wire_batch *record, const unsigned char *bytes) {
+    struct node_feed *feed = &node->feed;
+    const struct node_hooks *hooks = &node->options.hooks;
+    const struct feed_clock *clock = clock_at(feed, message->feed.clock);
+    size_learn(node, record->shard, record->bytes);
+    if (record->bytes > credit(node) - (feed->used - batch->bytes)) {
+        batch_become_local(feed, batch);
+        return;
+    }
+    if (hash_bytes(bytes, record->bytes, 0) != record->hash ||
+        !hooks->feed_take(hooks->context, clock->set, record->shard, clock->clock, clock->stages, bytes, record->bytes,
+                          false)) {
+        batch_become_local(feed, batch);
+        client_accuse(&node->client, message->passed.sender,
+                      "FEED: %u bytes that are no batch of shard %u in clock %llu", record->bytes, record->shard,
+                      (unsigned long long)clock->clock);
+        return;
+    }
+    batch_release(feed, batch);
+    batch->state = FEED_HERE;
+    batch->bytes = record->bytes;
+    feed->used += record->bytes;
+    feed->taken++;
+}
+
+/* Takes a batch that the process has made for a clock of its own, unless the batch was forgotten meanwhile. */
+static void take_own(struct node *node, uint64_t number, uint32_t shard, const struct buffer *bytes) {
+    struct node_feed *feed = &node->feed;
+    const struct node_hooks *hooks = &node->options.hooks;
+    struct feed_clock *clock = clock_at(feed, number);
+    uint32_t b = 0;
+    while (clock->clock == number && b < clock->count && clock->shards[b] != shard) {
+        b++;
+    }
+    if (clock->clock != number || b == clock->count || clock->batches[b].state != FEED_MAKING) {
+        return;
+    }
+    struct feed_batch *batch = &clock->batches[b];
+    bool fits = bytes->size <= WIRE_BATCH_BYTES_MAX && bytes->size <= credit(node) - (feed->used - batch->bytes);
+    batch_become_local(feed, batch);
+    if (bytes->size <= WIRE_BATCH_BYTES_MAX) {
+        size_learn(node, shard, (uint32_t)bytes->size);
+    }
+    if (fits &&
+        hooks->feed_take(hooks->context, clock->set, shard, number, clock->stages, bytes->data, bytes->size, true)) {
+        batch->state = FEED_HERE;
+        batch->bytes = bytes->size;
+        feed->used += batch->bytes;
+    }
+}
+
+static void made_own(struct node *node, const struct feed_made *made) {
+    struct node_feed *feed = &node->feed;
+    const struct feed_clock *clock = clock_at(feed, made->clock);
+    feed->making = false;
+    feed->made_us += feed->waits_since_us != 0 ? node_now(node) - feed->making_since_us : 0;
+    if (clock->clock == made->clock) {
+        local_learn(feed, made->count, made->us, clock->count);
+    }
+    for (unsigned b = 0; b < made->count; b++) {
+        take_own(node, made->clock, made->shards[b], made->bytes[b]);
+        buffer_drop(made->bytes[b]);
+    }
+}
+
+void node_feed_take_made(struct node *node, const struct feed_made *made) {
+    if (node->options.registration.tier == TIER_FEEDER) {
+        node_feeding_made(node, made);
+    } else {
+        made_own(node, made);
+    }
+}
+
+/* Counts the time of an answer that was expected since `since_us`. */
+static void time_learn(struct node *node, uint64_t since_us) {
+    struct node_feed *feed = &node->feed;
+    feed->times_us[feed->times++ % NODE_FEED_TIMES] = node_now(node) - since_us;
+}
+
+static void refused(struct node *node, struct feed_batch *batch) {
+    struct feed_feeder *feeder = find_feeder(&node->feed, batch->feeder);
+    if (feeder != NULL && node_now(node) >= feeder->avoid_until_us) { /* the first batch of an answer */
+        feeder->gone_us = 2 * feeder->gone_us + NODE_FEED_GONE_US;
+        feeder->gone_us = feeder->gone_us < NODE_FEED_AVOID_US ? feeder->gone_us : NODE_FEED_AVOID_US;
+        feeder->avoid_until_us = node_now(node) + feeder->gone_us;
+    }
+    batch->attempts--; /* at the next attempt the feeder may have the data */
+    batch_become_wanted(&node->feed, batch);
+}
+
+static void receive_feed(struct node *node, const struct message *message) {
+    size_t count;
+    const struct wire_batch *records = feed_batches(message, &count);
+    const unsigned char *bytes = message->frames[FEED_BYTES]->data;
+    struct feed_feeder *feeder = find_feeder(&node->feed, message->passed.sender);
+    bool ours = false;
+    for (size_t r = 0; r < count && !node->feed.stale; r++) {
+        struct feed_batch *batch =
+            records[r].shard < node->plan.terms.shards ? batch_of(node, message, records[r].shard) : NULL;
+        if (batch != NULL && !ours && message->feed.kind == FEED_DONE) {
+            ours = true;
+            if (feeder != NULL) {
+                feeder->gone_us = 0;
+            }
+            time_learn(node, expected_since_us(batch, feeder));
+        }
+        if (batch != NULL && message->feed.kind == FEED_GONE) {
+            refused(node, batch);
+        } else if (batch != NULL) {
+            take(node, message, batch, &records[r], bytes);
+        }
+        bytes += records[r].bytes;
+    }
+    if (feeder != NULL) {
+        feeder->answered_us = node_now(node);
+    }
+}
+
+void node_feed_receive(struct node *node, actor_id from, const struct message *message) {
+    bool own_server = actor_node(from) == node->options.self; /* else the server of the feeder, for it alone */
+    bool answer = message->type == MESSAGE_FEED;
+    if (!plan_is_there(&node->plan) || own_server == answer || message->epoch != node->client.epoch ||
+        node->client.fenced || (!own_server && message->passed.sender != actor_node(from))) {
+        return;
+    }
+    if (answer) {
+        receive_feed(node, message);
+    } else {
+        node_feeding_receive(node, from, message);
+    }
+}
+
+/* ---- Plans ---- */
+
+/* Lists the feeders of the plan. Keeps what is known of feeders that the last plan named, too. */
+static void find_feeders(struct node *node) {
+    struct node_feed *feed = &node->feed;
+    const struct plan_view *plan = &node->plan;
+    struct feed_feeder *feeders = memory_zeroed(plan->node_count + 1, sizeof *feeders);
+    unsigned count = 0;
+    for (size_t n = 0; n < plan->node_count; n++) {
+        actor_id server = actor_of_part(plan->nodes[n].actor, 1);
+        if (plan->nodes[n].tier != TIER_FEEDER || plan->nodes[n].actor == node->options.self ||
+            plan_endpoint(plan, server) == NULL) {
+            continue;
+        }
+        const struct feed_feeder *known = find_feeder(feed, plan->nodes[n].actor);
+        feeders[count++] =
+            known != NULL ? *known : (struct feed_feeder){.node = plan->nodes[n].actor, .server = server};
+    }
+    free(feed->feeders);
+    feed->feeders = feeders;
+    feed->feeder_count = count;
+}
+
+void node_feed_plan(struct node *node, bool new_epoch) {
+    struct node_feed *feed = &node->feed;
+    find_feeders(node);
+    feed->stale = feed->stale || new_epoch;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        for (uint32_t b = 0; b < feed->clocks[c].count; b++) {
+            struct feed_batch *batch = &feed->clocks[c].batches[b];
+            if (batch->state == FEED_ASKED && find_feeder(feed, batch->feeder) == NULL) {
+                batch_become_wanted(feed, batch);
+            }
+        }
+    }
+    if (new_epoch) {
+        node_feeding_drop(node);
+    }
+}

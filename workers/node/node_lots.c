@@ -1,0 +1,359 @@
+/* Lots: this node's own, and those of other nodes that it may do. See node_lots.h and node_private.h. */
+#include "workers/node/node_lots.h"
+
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+#include "agileml/wire/rows.h"
+#include "workers/data/lots.h"
+#include "workers/node/node_private.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool lot_move(struct node_lot *lot, enum node_lot_state from, enum node_lot_state to) {
+    unsigned char expected = (unsigned char)from;
+    return atomic_compare_exchange_strong(&lot->state, &expected, (unsigned char)to);
+}
+
+int node_lot_take(struct node_lots *lots) {
+    for (unsigned l = 0; l < lots->count; l++) {
+        if (lot_move(&lots->lots[l], LOT_FREE, LOT_OURS)) {
+            return (int)l;
+        }
+    }
+    return -1;
+}
+
+/* Drops the result of a lot, as far as it has come. */
+static void drop_result(struct node_lot *lot) {
+    if (lot->changes.type != 0) {
+        message_close(&lot->changes);
+        lot->changes = (struct message){0};
+    }
+    lot->measured = false;
+}
+
+void node_lots_close(struct node *node) {
+    for (unsigned l = 0; l < WIRE_LOTS_MAX; l++) {
+        drop_result(&node->work.lots.lots[l]);
+    }
+    free(node->work.help.list);
+}
+
+static uint64_t lot_digest(const struct node_set *set, unsigned lots, unsigned lot) {
+    uint32_t first = lots_slice_first(set->count, lots, 1 + lot);
+    uint32_t end = lots_slice_first(set->count, lots, 2 + lot);
+    return hash_bytes((const unsigned char *)(set->shards + first), (end - first) * sizeof *set->shards, 0);
+}
+
+/* ---- The owner ---- */
+
+void node_lots_begin(struct node *node) {
+    struct node_lots *lots = &node->work.lots;
+    const struct node_set *set = &node->work.sets[node->work.assignment.set];
+    bool own = node->work.assignment.origin == node->options.self && !node->client.part.alone;
+    lots->count = own ? lots_count(set->count, node->options.lots) : 0;
+    lots->computed = false;
+    lots->theirs = 0;
+    for (unsigned l = 0; l < WIRE_LOTS_MAX; l++) {
+        drop_result(&lots->lots[l]);
+        memset(lots->lots[l].metrics, 0, sizeof lots->lots[l].metrics);
+        atomic_store(&lots->lots[l].state, LOT_FREE);
+    }
+}
+
+/* Returns whether this node takes back a lot that it gave away: the result is late, or of another epoch. */
+static bool is_overdue(const struct node *node, const struct node_lot *lot) {
+    return lot->epoch != node->client.epoch || node->client.fenced || node_now(node) >= node_lots_due_us(node);
+}
+
+uint64_t node_lots_due_us(const struct node *node) {
+    const struct node_lots *lots = &node->work.lots;
+    bool waits = node->work.activity == NODE_COMPUTING && lots->count > 0 && lots->computed;
+    return waits ? lots->computed_us + NODE_LOTS_WAIT_US + node->work.compute_us / 2 : UINT64_MAX;
+}
+
+bool node_lots_advance(struct node *node) {
+    struct node_lots *lots = &node->work.lots;
+    const struct node_hooks *hooks = &node->options.hooks;
+    unsigned left = 0;
+    unsigned out = 0;
+    if (node->work.activity != NODE_COMPUTING || lots->count == 0 || !lots->computed) {
+        return false;
+    }
+    for (unsigned l = 0; l < lots->count; l++) {
+        struct node_lot *lot = &lots->lots[l];
+        if (atomic_load(&lot->state) == LOT_GIVEN && lot->changes.type != 0 && lot->measured) {
+            bool added = client_add_lot(&node->client, &lot->changes);
+            lots->theirs += added ? lot->changes.lot.items : 0;
+            lots->done += added ? 1 : 0;
+            atomic_store(&lot->state, added ? LOT_THEIRS : LOT_FREE);
+            drop_result(lot);
+        } else if (atomic_load(&lot->state) == LOT_GIVEN && is_overdue(node, lot)) {
+            atomic_store(&lot->state, LOT_FREE);
+        }
+        left += atomic_load(&lot->state) == LOT_FREE ? 1 : 0;
+        out += atomic_load(&lot->state) == LOT_GIVEN ? 1 : 0;
+    }
+    if (left > 0) {
+        lots->computed = false;
+        hooks->compute_lots(hooks->context, node->work.sets[node->work.assignment.set].number, node->work.clock);
+        return true;
+    }
+    if (out > 0) {
+        return false;
+    }
+    assert(lots->theirs == 0 || lots->done > 0);
+    lots->count = 0; /* no lot can be asked for any more */
+    hooks->gather(hooks->context);
+    return true;
+}
+
+void node_lots_add_metrics(const struct node *node, struct wire_metric_sum *sums) {
+    for (unsigned l = 0; l < WIRE_LOTS_MAX; l++) {
+        const struct node_lot *lot = &node->work.lots.lots[l];
+        for (unsigned m = 0; m < node->options.metric_count && atomic_load(&lot->state) == LOT_THEIRS; m++) {
+            sums[m].sum += lot->metrics[m].sum;
+            sums[m].weight += lot->metrics[m].weight;
+        }
+    }
+}
+
+static bool may_give(const struct node *node, const struct message_lot *asked) {
+    const struct node_lots *lots = &node->work.lots;
+    const struct node_set *set = &node->work.sets[node->work.assignment.set];
+    return node->work.activity == NODE_COMPUTING && asked->lot < lots->count && asked->clock == node->work.clock &&
+           asked->digest == lot_digest(set, lots_count(set->count, node->options.lots), asked->lot);
+}
+
+static void receive_ask(struct node *node, actor_id server, const struct message_lot *asked) {
+    struct node_lot *lot = &node->work.lots.lots[asked->lot];
+    struct message answer = {.type = MESSAGE_LOT, .lot = *asked};
+    bool given = may_give(node, asked) && lot_move(lot, LOT_FREE, LOT_GIVEN);
+    if (given) {
+        drop_result(lot);
+        lot->helper = asked->passed.sender;
+        lot->claim = asked->claim;
+        lot->epoch = node->client.epoch;
+        node->work.lots.given++;
+    }
+    answer.lot.kind = given ? LOT_GIVE : LOT_KEEP;
+    node_send_by(node, server, asked->passed.sender, &answer);
+}
+
+/* Returns the lot that was given to the helper for this claim and was not taken back; NULL: there is none. */
+static struct node_lot *lot_of_claim(struct node *node, actor_id helper, uint64_t claim) {
+    for (unsigned l = 0; l < node->work.lots.count; l++) {
+        struct node_lot *lot = &node->work.lots.lots[l];
+        if (atomic_load(&lot->state) == LOT_GIVEN && lot->helper == helper && lot->claim == claim) {
+            return lot;
+        }
+    }
+    return NULL;
+}
+
+static void receive_done(struct node *node, struct message *message) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    struct error error = {0};
+    struct node_lot *lot = lot_of_claim(node, message->passed.sender, message->lot.claim);
+    if (lot == NULL || lot->changes.type != 0) {
+        return;
+    }
+    if (message->lot.kind == LOT_LEFT) {
+        atomic_store(&lot->state, LOT_FREE);
+    } else if (rows_check(message, node->job->shapes, node->job->table_count, views, &error) < 0) {
+        atomic_store(&lot->state, LOT_FREE);
+        client_accuse(&node->client, message->passed.sender, "LOT: %s", error.text);
+    } else {
+        lot->changes = message_share(message);
+    }
+}
+
+static void receive_metrics(struct node *node, const struct message *message) {
+    struct node_lot *lot = lot_of_claim(node, message->passed.sender, message->lot_metrics.claim);
+    if (lot != NULL) {
+        size_t count;
+        const struct wire_metric_sum *metrics = progress_metrics(message, &count);
+        memcpy(lot->metrics, metrics, count * sizeof *metrics);
+        lot->measured = true;
+    }
+}
+
+/* ---- The helper ---- */
+
+/* Returns whether an assignment's owner may give lots away: it is a node's own assignment, for all clocks to come. */
+static bool has_lots(const struct wire_assignment *assignment) {
+    return !origin_is_catch_up(assignment->origin) && assignment->from_clock != WIRE_CLOCK_NEVER &&
+           assignment->until_clock == WIRE_CLOCK_NEVER;
+}
+
+static int compare_owners(const void *one, const void *other) {
+    const struct wire_assignment *a = *(const struct wire_assignment *const *)one;
+    const struct wire_assignment *b = *(const struct wire_assignment *const *)other;
+    return a->origin < b->origin ? -1 : a->origin > b->origin;
+}
+
+static void add_helped(struct node *node, const struct wire_assignment *owner, unsigned lot) {
+    unsigned lots = lots_count(owner->count, node->options.lots);
+    uint32_t *all = memory_resized(NULL, owner->count, sizeof *all);
+    memcpy(all, node->plan.shards + owner->first, owner->count * sizeof *all);
+    qsort(all, owner->count, sizeof *all, node_compare_shards);
+    uint32_t first = lots_slice_first(owner->count, lots, 1 + lot);
+    uint32_t count = lots_slice_first(owner->count, lots, 2 + lot) - first;
+    uint32_t *shards = memory_resized(NULL, count, sizeof *shards);
+    memcpy(shards, all + first, count * sizeof *shards);
+    free(all);
+    struct node_helped helped = {.owner = owner->origin, .lot = lot, .from_clock = owner->from_clock};
+    helped.digest = hash_bytes((const unsigned char *)shards, count * sizeof *shards, 0);
+    helped.set = node_set_of_shards(node, shards, count);
+    node->work.help.list =
+        memory_resized(node->work.help.list, node->work.help.count + 1, sizeof *node->work.help.list);
+    node->work.help.list[node->work.help.count++] = helped;
+}
+
+/* Finds the lots of other nodes that this node may do. The nodes that work form a ring; lot L of a node is for the node
+ * L + 1 places further. */
+void node_lots_find_helped(struct node *node) {
+    const struct plan_view *plan = &node->plan;
+    const struct wire_assignment **owners = memory_zeroed(plan->assignment_count + 1, sizeof *owners);
+    size_t count = 0;
+    size_t self = SIZE_MAX;
+    node->work.help.count = 0;
+    node_lots_end_asking(node); /* the set of the lot that was asked for may be dropped */
+    for (size_t d = 0; d < plan->assignment_count && node->options.lots > 0; d++) {
+        if (has_lots(&plan->assignments[d])) {
+            owners[count++] = &plan->assignments[d];
+        }
+    }
+    qsort(owners, count, sizeof(const struct wire_assignment *), compare_owners);
+    for (size_t n = 0; n < count; n++) {
+        self = owners[n]->origin == node->options.self ? n : self;
+    }
+    for (unsigned lot = 0; self != SIZE_MAX && lot < node->options.lots && lot + 1 < count; lot++) {
+        const struct wire_assignment *owner = owners[(self + count - 1 - lot) % count];
+        if (lot < lots_count(owner->count, node->options.lots)) {
+            add_helped(node, owner, lot);
+        }
+    }
+    free(owners);
+}
+
+/* Returns the first clock that other nodes have not completed, as far as this node knows. */
+static uint64_t awaited_clock(const struct node *node) {
+    const struct client *client = &node->client;
+    uint64_t least = UINT64_MAX - 1;
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        least = client->partitions[p].clock < least ? client->partitions[p].clock : least;
+    }
+    return least + 1;
+}
+
+/* Returns whether this node has done the awaited clock and waits for others. */
+static bool waits_for_others(const struct node *node) {
+    return (node->work.activity == NODE_IDLE || node->work.activity == NODE_COMPUTED) && !node->client.fenced &&
+           !node->save.unsaving && node->save.state != SAVE_RUNNING && awaited_clock(node) <= node->client.flushed &&
+           node->work.assignment.origin == node->options.self;
+}
+
+void node_lots_seek(struct node *node) {
+    struct node_help *help = &node->work.help;
+    uint64_t clock = awaited_clock(node);
+    if (help->state != HELP_NONE || !waits_for_others(node) || node->work.compute_us < NODE_LOTS_WORTH_US) {
+        return;
+    }
+    for (unsigned h = 0; h < help->count; h++) {
+        struct node_helped *helped = &help->list[h];
+        actor_id way = node_server_of(node, helped->owner);
+        if (helped->asked >= clock || clock < helped->from_clock || way == ACTOR_NONE ||
+            node->work.sets[helped->set].state != SET_READY) {
+            continue;
+        }
+        helped->asked = clock;
+        help->state = HELP_ASKED;
+        help->present = *helped;
+        help->clock = clock;
+        help->epoch = node->client.epoch;
+        struct message ask = {.type = MESSAGE_LOT};
+        ask.lot = (struct message_lot){.kind = LOT_ASK,
+                                       .lot = helped->lot,
+                                       .clock = help->clock,
+                                       .claim = ++help->claim,
+                                       .digest = helped->digest};
+        node_send_by(node, way, helped->owner, &ask);
+        return;
+    }
+}
+
+void node_lots_end_asking(struct node *node) {
+    if (node->work.help.state == HELP_ASKED) {
+        node->work.help.state = HELP_NONE;
+    }
+}
+
+static void receive_answer(struct node *node, actor_id server, const struct message_lot *answer) {
+    struct node_help *help = &node->work.help;
+    const struct node_hooks *hooks = &node->options.hooks;
+    bool asked =
+        help->state == HELP_ASKED && answer->claim == help->claim && answer->passed.sender == help->present.owner;
+    help->state = asked ? HELP_NONE : help->state;
+    if (answer->kind == LOT_KEEP) {
+        return;
+    }
+    if (asked && help->clock == awaited_clock(node) && waits_for_others(node) &&
+        node->work.sets[help->present.set].state == SET_READY) {
+        help->state = HELP_RUNNING;
+        client_begin_lot(&node->client, node->work.sets[help->present.set].number);
+        hooks->help(hooks->context, node->work.sets[help->present.set].number, help->clock);
+        return;
+    }
+    struct message left = {.type = MESSAGE_LOT, .lot = *answer};
+    left.lot.kind = LOT_LEFT;
+    node_send_by(node, server, answer->passed.sender, &left);
+}
+
+void node_lots_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics) {
+    struct node_help *help = &node->work.help;
+    struct message done = {.type = MESSAGE_LOT};
+    struct error error = {0};
+    if (node->ended) {
+        return;
+    }
+    assert(help->state == HELP_RUNNING);
+    help->state = HELP_NONE;
+    int result = client_end_lot(&node->client, &done, &error);
+    actor_id way = node_server_of(node, help->present.owner);
+    if (result != 0) {
+        message_close(&done);
+        node_fail(node, result, error.text);
+        return;
+    }
+    if (help->epoch != node->client.epoch || way == ACTOR_NONE) {
+        message_close(&done); /* the owner is gone, or has taken the lot back with the new epoch */
+    } else {
+        struct message sums = {.type = MESSAGE_LOT_METRICS, .lot_metrics.claim = help->claim};
+        message_add_copy(&sums, metrics, node->options.metric_count * sizeof *metrics);
+        node_send_by(node, way, help->present.owner, &sums);
+        done.lot = (struct message_lot){
+            .kind = LOT_DONE, .lot = help->present.lot, .clock = help->clock, .claim = help->claim, .items = items};
+        node_send_by(node, way, help->present.owner, &done);
+    }
+}
+
+void node_lots_receive(struct node *node, actor_id from, struct message *message) {
+    /* otherwise `from` may pass on its own node's messages only */
+    bool own_server = actor_node(from) == node->options.self;
+    if (message->epoch != node->client.epoch || node->client.fenced ||
+        (!own_server && (message->type != MESSAGE_LOT || message->passed.sender != actor_node(from)))) {
+        return;
+    }
+    if (message->type == MESSAGE_LOT_METRICS) {
+        receive_metrics(node, message);
+    } else if (message->lot.kind == LOT_ASK) {
+        receive_ask(node, from, &message->lot);
+    } else if (message->lot.kind == LOT_GIVE || message->lot.kind == LOT_KEEP) {
+        receive_answer(node, from, &message->lot);
+    } else {
+        receive_done(node, message);
+    }
+}

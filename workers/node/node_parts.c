@@ -1,0 +1,321 @@
+/* Divides the input among the first plan's nodes, and takes and gives pieces of shards. See node_parts.h and
+ * node_private.h. */
+#include "workers/node/node_parts.h"
+
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+#include "workers/node/node_private.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The division ---- */
+
+static void add_reader(struct node_parts *parts, actor_id node, actor_id server) {
+    for (uint32_t r = 0; r < parts->count; r++) {
+        if (parts->readers[r].node == node) {
+            return;
+        }
+    }
+    parts->readers[parts->count++] = (struct parts_reader){.node = node, .server = server};
+}
+
+/* The first plan of a job is the same for all its nodes. A node that gets another plan first has no part. */
+void node_parts_plan(struct node *node) {
+    struct node_parts *parts = &node->parts;
+    const struct plan_view *plan = &node->plan;
+    bool own = false;
+    if (plan->terms.version != 1 || !node->options.fetches) {
+        return;
+    }
+    parts->readers = memory_zeroed(plan->assignment_count + 1, sizeof *parts->readers);
+    for (size_t a = 0; a < plan->assignment_count; a++) {
+        actor_id reader = actor_node(plan->assignments[a].origin);
+        if (plan->assignments[a].from_clock == plan->terms.restore + 1) {
+            add_reader(parts, reader, node_server_of(node, reader));
+        }
+    }
+    for (uint32_t r = 0; r < parts->count; r++) {
+        if (parts->readers[r].node == node->options.self) {
+            own = true;
+            parts->index = r;
+        }
+    }
+    parts->count = own && parts->count > 1 ? parts->count : 0;
+}
+
+static void way_end(struct parts_way *way) {
+    free(way->shards);
+    free(way->bytes);
+    *way = (struct parts_way){0};
+}
+
+void node_parts_close(struct node *node) {
+    for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
+        way_end(&node->parts.ways[w]);
+    }
+    for (unsigned p = 0; p < NODE_PARTS_PACKED; p++) {
+        buffer_drop(node->parts.packed[p].bytes);
+    }
+    free(node->parts.readers);
+}
+
+/* ---- The node that gives ---- */
+
+static struct buffer *packed_pieces(struct node *node, actor_id asker, const struct message *question) {
+    struct node_parts *parts = &node->parts;
+    const struct node_hooks *hooks = &node->options.hooks;
+    const struct buffer *list = question->frames[RECORDS_FRAME];
+    uint64_t digest = hash_bytes(list->data, list->size, list->size);
+    for (unsigned p = 0; p < NODE_PARTS_PACKED && question->shard.offset > 0; p++) {
+        if (parts->packed[p].bytes != NULL && parts->packed[p].node == asker && parts->packed[p].digest == digest) {
+            return parts->packed[p].bytes;
+        }
+    }
+    uint32_t count = (uint32_t)(list->size / sizeof(uint32_t));
+    uint32_t *shards = memory_resized(NULL, count + 1U, sizeof *shards);
+    bool good = count > 0 && list->size % sizeof *shards == 0;
+    memcpy(shards, list->data, count * sizeof *shards);
+    for (uint32_t s = 0; s < count; s++) {
+        good = good && shards[s] < node->plan.terms.shards;
+    }
+    struct buffer *bytes = good ? hooks->pack_pieces(hooks->context, shards, count, NODE_PARTS_PACKED_BYTES) : NULL;
+    free(shards);
+    if (bytes != NULL) {
+        struct parts_packed *place = &parts->packed[parts->packed_next++ % NODE_PARTS_PACKED];
+        buffer_drop(place->bytes);
+        *place = (struct parts_packed){.node = asker, .digest = digest, .bytes = bytes};
+    }
+    return bytes;
+}
+
+static void packed_drop(struct node_parts *parts, const struct buffer *bytes) {
+    for (unsigned p = 0; p < NODE_PARTS_PACKED; p++) {
+        if (parts->packed[p].bytes == bytes) {
+            buffer_drop(parts->packed[p].bytes);
+            parts->packed[p] = (struct parts_packed){0};
+        }
+    }
+}
+
+void node_parts_answer(struct node *node, actor_id server, const struct message *question) {
+    struct node_parts *parts = &node->parts;
+    const struct message_shard *asked = &question->shard;
+    struct message answer = {.type = MESSAGE_SHARD, .shard = *asked};
+    bool ours = parts->count > 0 && asked->parts == parts->count && asked->part == parts->index;
+    struct buffer *bytes = ours && parts->read ? packed_pieces(node, question->passed.sender, question) : NULL;
+    answer.shard.kind = ours && !parts->read ? SHARD_LATER : SHARD_GONE;
+    answer.shard.size = 0;
+    if (node_add_piece(node, bytes, &answer)) {
+        packed_drop(parts, bytes);
+    }
+    node_send_by(node, server, question->passed.sender, &answer);
+}
+
+/* ---- The node that asks ---- */
+
+bool node_parts_begin(struct node *node, const struct node_set *set) {
+    struct node_parts *parts = &node->parts;
+    const struct node_hooks *hooks = &node->options.hooks;
+    assert(parts->set == 0 && parts->state == PARTS_NONE);
+    if (parts->count == 0) {
+        return false;
+    }
+    uint32_t *lacking = memory_resized(NULL, set->count, sizeof *lacking);
+    uint32_t count = hooks->lacks(hooks->context, set, lacking);
+    free(lacking);
+    if (count == 0) {
+        return false;
+    }
+    parts->set = set->number;
+    parts->state = parts->read ? PARTS_TAKING : PARTS_READING;
+    for (uint32_t r = 0; r < parts->count; r++) {
+        parts->readers[r].failed = r == parts->index;
+    }
+    if (!parts->read) {
+        parts->began_us = node_now(node);
+        hooks->read_part(hooks->context, parts->index, parts->count);
+    }
+    return true;
+}
+
+void node_parts_read(struct node *node, bool divided) {
+    struct node_parts *parts = &node->parts;
+    if (node->ended) {
+        return;
+    }
+    assert(parts->state == PARTS_READING && !parts->read);
+    parts->read = true;
+    parts->count = divided ? parts->count : 0;
+    parts->read_us = node_now(node) - parts->began_us;
+    parts->state = parts->set != 0 ? PARTS_TAKING : PARTS_NONE;
+}
+
+void node_parts_give_up(struct node *node, unsigned set) {
+    struct node_parts *parts = &node->parts;
+    if (parts->set != set) {
+        return;
+    }
+    for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
+        way_end(&parts->ways[w]);
+    }
+    parts->set = 0;
+    parts->state = parts->state == PARTS_READING ? PARTS_READING : PARTS_NONE;
+}
+
+/* Asks for the pieces that the way lacks, or for the rest of pieces that have begun to come. `repeats`: sends the same
+ * question again, as a node without a plan, at the beginning of a job, answers nothing. */
+static void ask(struct node *node, struct parts_way *way, bool repeats) {
+    struct node_parts *parts = &node->parts;
+    const struct parts_reader *reader = &parts->readers[way->part];
+    struct message question = {.type = MESSAGE_SHARD};
+    if (!repeats) {
+        way->claim = ++node->fetch.claim;
+        way->asked_us = node_now(node);
+    }
+    way->later = false;
+    way->due_us = reader->heard ? node_now(node) + node_timeout_us(node) / NODE_PARTS_ASKS
+                                : node_ask_again_us(node, way->asked_us);
+    question.shard = (struct message_shard){
+        .kind = SHARD_ASK_PART, .part = way->part, .parts = parts->count, .claim = way->claim, .offset = way->got};
+    message_add_copy(&question, way->shards, way->count * sizeof *way->shards);
+    node_send_by(node, reader->server, reader->node, &question);
+}
+
+/* Gives up the way. Our own process then reads what its reader has. */
+static void way_fail(struct node_parts *parts, struct parts_way *way) {
+    parts->readers[way->part].failed = true;
+    way_end(way);
+}
+
+static bool part_is_asked(const struct node_parts *parts, uint32_t part) {
+    for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
+        if (parts->ways[w].busy && parts->ways[w].part == part) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Begins to ask the reader of a part, if the set lacks something of it. */
+static void way_begin(struct node *node, struct parts_way *way, const struct node_set *set, uint32_t part) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    uint32_t *shards = memory_resized(NULL, set->count, sizeof *shards);
+    uint32_t count = hooks->lacks_pieces(hooks->context, set, part, shards);
+    if (count == 0) {
+        free(shards);
+        node->parts.readers[part].failed = true; /* nothing more is wanted of it */
+        return;
+    }
+    *way = (struct parts_way){.busy = true, .part = part, .shards = shards, .count = count};
+    way->since_us = node_now(node);
+    ask(node, way, false);
+}
+
+/* Asks idle readers, beginning with the one after us, so that not all nodes ask the same reader. False: nothing is on
+ * its way. */
+static bool take_more(struct node *node, const struct node_set *set) {
+    struct node_parts *parts = &node->parts;
+    bool busy = false;
+    for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
+        struct parts_way *way = &parts->ways[w];
+        for (uint32_t r = 1; r < parts->count && !way->busy; r++) {
+            uint32_t part = (parts->index + r) % parts->count;
+            if (!parts->readers[part].failed && !part_is_asked(parts, part)) {
+                way_begin(node, way, set, part);
+            }
+        }
+        busy = busy || way->busy;
+    }
+    return busy;
+}
+
+/* Ends ways to nodes that are lost, silent, or too late. Repeats questions to nodes that had not read their part
+ * yet. */
+static void look_after_ways(struct node *node) {
+    struct node_parts *parts = &node->parts;
+    uint64_t now = node_now(node);
+    uint64_t patience_us = parts->read_us * NODE_PARTS_PATIENCE_TIMES;
+    patience_us = patience_us < NODE_PARTS_PATIENCE_US ? NODE_PARTS_PATIENCE_US : patience_us;
+    for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
+        struct parts_way *way = &parts->ways[w];
+        if (!way->busy) {
+            continue;
+        }
+        bool lost = node_server_of(node, parts->readers[way->part].node) == ACTOR_NONE;
+        bool late = way->later ? now - way->since_us >= patience_us : now - way->asked_us >= node_timeout_us(node);
+        if (lost || late) {
+            way_fail(parts, way);
+        } else if (now >= way->due_us) {
+            ask(node, way, !way->later);
+        }
+    }
+}
+
+uint64_t node_parts_due_us(const struct node *node) {
+    uint64_t due_us = UINT64_MAX;
+    for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
+        const struct parts_way *way = &node->parts.ways[w];
+        due_us = way->busy && way->due_us < due_us ? way->due_us : due_us;
+    }
+    return due_us;
+}
+
+unsigned node_parts_advance(struct node *node) {
+    struct node_parts *parts = &node->parts;
+    const struct node_set *set = node_set_find(node, node->parts.set);
+    if (parts->state != PARTS_TAKING) {
+        return 0;
+    }
+    look_after_ways(node);
+    if (set != NULL && take_more(node, set)) {
+        return 0;
+    }
+    unsigned number = parts->set;
+    node_parts_give_up(node, number);
+    return number;
+}
+
+/* Adds the bytes that have come, and hands them over when they are complete. False: the reader's answer is
+ * impossible. */
+static bool take(struct node *node, struct parts_way *way, const struct message *message) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    const struct message_shard *piece = &message->shard;
+    size_t size = message->frames[RECORDS_FRAME]->size;
+    if (piece->kind == SHARD_LATER) {
+        way->later = true;
+        way->due_us = node_now(node) + NODE_PARTS_LATER_US;
+        return true;
+    }
+    if (piece->kind != SHARD_PIECE || piece->part != way->part || piece->offset != way->got || size == 0 ||
+        size > piece->size || way->got > piece->size - size) {
+        return false;
+    }
+    way->bytes = memory_resized(way->bytes, way->got + size, 1);
+    memcpy(way->bytes + way->got, message->frames[RECORDS_FRAME]->data, size);
+    way->got += size;
+    if (way->got < piece->size) {
+        ask(node, way, false);
+        return true;
+    }
+    if (!hooks->take_pieces(hooks->context, way->part, way->shards, way->count, way->bytes, way->got)) {
+        return false;
+    }
+    way_end(way); /* take_more asks for what is still lacking */
+    return true;
+}
+
+void node_parts_receive(struct node *node, const struct message *message) {
+    struct node_parts *parts = &node->parts;
+    for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
+        struct parts_way *way = &parts->ways[w];
+        if (way->busy && !way->later && way->claim == message->shard.claim &&
+            parts->readers[way->part].node == message->passed.sender) {
+            parts->readers[way->part].heard = true;
+            if (!take(node, way, message)) {
+                way_fail(parts, way);
+            }
+        }
+    }
+}

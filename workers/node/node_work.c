@@ -1,0 +1,431 @@
+/* A node's work: its assignments by the plan, the choice of the next clock, and evaluations. See node_private.h. */
+#include "workers/node/node_private.h"
+
+#include "agileml/base/memory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void become(struct node *node, enum node_activity activity) {
+    static const unsigned legal[] = {[NODE_IDLE] = 1 << NODE_COMPUTING | 1 << NODE_EVALUATING,
+                                     [NODE_COMPUTING] = 1 << NODE_COMPUTED,
+                                     [NODE_COMPUTED] = 1 << NODE_EVALUATING,
+                                     [NODE_EVALUATING] = 1 << NODE_IDLE};
+    assert((legal[node->work.activity] >> activity & 1) != 0);
+    node->work.activity = activity;
+}
+
+void node_work_close(struct node *node) {
+    for (unsigned s = 0; s < node->work.set_count; s++) {
+        free(node->work.sets[s].shards);
+    }
+    free(node->work.sets);
+    free(node->work.assignments);
+    free(node->work.evaluations);
+    node_lots_close(node);
+    node_gossip_close(node);
+}
+
+/* ---- Assignments ---- */
+
+/* Takes over what the assignment's origin has done under the old plan. */
+static void take_done(const struct node *node, struct node_assignment *assignment) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        if (node->work.assignments[d].origin == assignment->origin) {
+            assignment->done = node->work.assignments[d].done;
+            assignment->last = node->work.assignments[d].last;
+            return;
+        }
+    }
+}
+
+void node_work_take_assignments(struct node *node) {
+    const struct wire_assignment *planned = node->plan.assignments;
+    struct node_assignment *assignments = memory_zeroed(node->plan.assignment_count + 1, sizeof *assignments);
+    unsigned count = 0;
+    for (size_t d = 0; d < node->plan.assignment_count; d++) {
+        if (actor_node(planned[d].origin) != node->options.self) {
+            continue;
+        }
+        uint32_t *shards = memory_resized(NULL, planned[d].count, sizeof *shards);
+        memcpy(shards, node->plan.shards + planned[d].first, planned[d].count * sizeof *shards);
+        assignments[count] = (struct node_assignment){.origin = planned[d].origin,
+                                                      .from_clock = planned[d].from_clock,
+                                                      .until_clock = planned[d].until_clock,
+                                                      .set = node_set_of_shards(node, shards, planned[d].count)};
+        take_done(node, &assignments[count++]);
+    }
+    free(node->work.assignments);
+    node->work.assignments = assignments;
+    node->work.assignment_count = count;
+    node_lots_find_helped(node);
+}
+
+unsigned node_origins(const struct node *node, uint64_t clock) {
+    actor_id *nodes = memory_resized(NULL, node->plan.assignment_count + 1, sizeof *nodes);
+    size_t at_work = 0;
+    for (size_t d = 0; d < node->plan.assignment_count; d++) {
+        if (assignment_covers(&node->plan.assignments[d], clock)) {
+            nodes[at_work++] = actor_node(node->plan.assignments[d].origin);
+        }
+    }
+    qsort(nodes, at_work, sizeof *nodes, node_compare_numbers);
+    unsigned different = 0;
+    for (size_t n = 0; n < at_work; n++) {
+        different += n == 0 || nodes[n] != nodes[n - 1] ? 1 : 0;
+    }
+    free(nodes);
+    return different;
+}
+
+/* ---- The next clock ---- */
+
+/* The next clock of an assignment; WIRE_CLOCK_NEVER when all are done. */
+static uint64_t assignment_next(const struct node *node, const struct node_assignment *assignment) {
+    uint64_t done = assignment->origin == node->options.self ? node->client.flushed : assignment->done;
+    uint64_t next = assignment->from_clock > done ? assignment->from_clock : done + 1;
+    return next <= assignment->until_clock ? next : WIRE_CLOCK_NEVER;
+}
+
+static bool set_contains(const struct node_set *set, const struct node_set *part) {
+    return node_set_common(set, part) == part->count;
+}
+
+/* Whether, in the assignment's first clock, its shards were another origin's just before. This node must then see the
+ * other origin's last puts, whatever the staleness, or its own puts would undo them. */
+static bool shards_are_new(const struct node *node, const struct node_assignment *assignment, uint64_t clock) {
+    if (clock != assignment->from_clock) {
+        return false;
+    }
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *before = &node->work.assignments[d];
+        if (before->origin == assignment->origin && before->until_clock + 1 == clock &&
+            set_contains(&node->work.sets[before->set], &node->work.sets[assignment->set])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether all of the set's shards are in assignments of this node in `clock`. */
+static bool worked_by_us(const struct node *node, const struct node_set *set, uint64_t clock) {
+    uint32_t found = 0;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        if (assignment->from_clock <= clock && clock <= assignment->until_clock) {
+            found += node_set_common(&node->work.sets[assignment->set], set);
+        }
+    }
+    return found == set->count;
+}
+
+/* Whether this is the assignment's first clock, and the clock before may still be lost with another node that had the
+ * shards, and be done again with other results. Our own flush builds on that node's puts, and would be kept. So in a
+ * job with put tables the clock before must be committed first. (It is a commit point.) */
+static bool may_be_done_again(const struct node *node, const struct node_assignment *assignment, uint64_t clock) {
+    return clock == assignment->from_clock && node->client.committed < clock - 1 && job_has_put_tables(node->job) &&
+           !worked_by_us(node, &node->work.sets[assignment->set], clock - 1);
+}
+
+static bool assignment_may_begin(const struct node *node, const struct node_assignment *assignment, uint64_t clock) {
+    return clock != WIRE_CLOCK_NEVER && !node_held_at(node, clock - 1) && (node->final == 0 || clock <= node->final) &&
+           node->work.sets[assignment->set].state == SET_READY && client_may_begin(&node->client, clock) &&
+           (!shards_are_new(node, assignment, clock) || client_has_state(&node->client, clock - 1)) &&
+           !may_be_done_again(node, assignment, clock);
+}
+
+/* Whether a catch-up that ends before `clock` has clocks left. Its puts must not come after our own assignment's. */
+static bool catches_up_before(const struct node *node, uint64_t clock) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        if (origin_is_catch_up(assignment->origin) && assignment->until_clock < clock &&
+            assignment_next(node, assignment) != WIRE_CLOCK_NEVER) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The assignment whose next clock comes first, among catch-ups or among our own; NULL when that may not begin. */
+static struct node_assignment *assignment_to_begin(struct node *node, bool catch_up) {
+    struct node_assignment *first = NULL;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        struct node_assignment *assignment = &node->work.assignments[d];
+        if ((bool)origin_is_catch_up(assignment->origin) == catch_up &&
+            (first == NULL || assignment_next(node, assignment) < assignment_next(node, first))) {
+            first = assignment;
+        }
+    }
+    bool waits = first == NULL || (!catch_up && catches_up_before(node, assignment_next(node, first)));
+    return !waits && assignment_may_begin(node, first, assignment_next(node, first)) ? first : NULL;
+}
+
+static void begin_clock(struct node *node, const struct node_assignment *assignment) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    uint64_t clock = assignment_next(node, assignment);
+    assert(assignment->from_clock <= clock && clock <= assignment->until_clock);
+    client_begin(&node->client, assignment->origin, clock);
+    node->work.assignment = *assignment;
+    node->work.clock = clock;
+    node->work.again = false;
+    node->work.begun = clock > node->work.begun ? clock : node->work.begun;
+    node->work.began_us = node_now(node);
+    become(node, NODE_COMPUTING);
+    node->work.items = node->work.compute_us = 0;
+    node_lots_end_asking(node);
+    node_lots_begin(node);
+    node_gossip_begin(node);
+    node_feed_begin(node);
+    hooks->compute(hooks->context, node->work.sets[assignment->set].number, clock);
+}
+
+/* ---- Evaluations ---- */
+
+static bool is_last(const struct node *node, uint64_t clock) {
+    return node->final != 0 && clock == node->final && client_has_state(&node->client, clock);
+}
+
+/* Evaluates node->work.clock of node->work.assignment. */
+static void evaluate(struct node *node) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    become(node, NODE_EVALUATING);
+    node->work.last = is_last(node, node->work.clock);
+    node->work.evaluates_us = node_now(node);
+    client_freeze(&node->client);
+    hooks->evaluate(hooks->context, node->work.sets[node->work.assignment.set].number, node->work.clock,
+                    node->work.again);
+}
+
+static void evaluate_again(struct node *node, actor_id origin, unsigned set, uint64_t clock) {
+    node->work.assignment = (struct node_assignment){.origin = origin, .set = set};
+    node->work.clock = clock;
+    node->work.again = true;
+    evaluate(node);
+}
+
+/* Whether to evaluate the clock that was flushed. That is due when the next clock may begin. A clock that may be the
+ * job's last waits for the complete state. But it does not wait if a catch-up can go on, whose flushes that state may
+ * need. */
+static bool evaluation_due(const struct node *node, bool catch_up) {
+    uint64_t clock = node->work.clock;
+    bool last = clock == node->final || node_held_at(node, clock);
+    return catch_up || origin_is_catch_up(node->work.assignment.origin) ||
+           (last ? client_has_state(&node->client, clock) : client_may_begin(&node->client, clock + 1));
+}
+
+/* Begins an evaluation that the controller has requested. True when there was one whose data and state are here. */
+static bool evaluate_asked(struct node *node) {
+    for (unsigned e = 0; e < node->work.evaluation_count && !node->client.fenced; e++) {
+        const struct node_evaluation *evaluation = &node->work.evaluations[e];
+        bool again = is_last(node, evaluation->clock) && evaluation->last != evaluation->clock;
+        if ((!evaluation->done || again) && node->work.sets[evaluation->set].state == SET_READY &&
+            client_has_state(&node->client, evaluation->clock)) {
+            evaluate_again(node, evaluation->origin, evaluation->set, evaluation->clock);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Evaluates the job's last clock once more, if its evaluation came before it was named the last, or used another state
+ * than its own. */
+static bool evaluate_last(struct node *node) {
+    for (unsigned d = 0; d < node->work.assignment_count && is_last(node, node->final) && !node->client.fenced; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        uint64_t next = assignment_next(node, assignment);
+        if (assignment->from_clock <= node->final && node->final <= assignment->until_clock && next > node->final &&
+            assignment->last != node->final && node->work.sets[assignment->set].state == SET_READY) {
+            evaluate_again(node, assignment->origin, assignment->set, node->final);
+            return true;
+        }
+    }
+    return false;
+}
+
+void node_work_drop_evaluations(struct node *node, uint64_t from, uint64_t until) {
+    unsigned kept = 0;
+    for (unsigned e = 0; e < node->work.evaluation_count; e++) {
+        if (node->work.evaluations[e].clock < from || node->work.evaluations[e].clock > until) {
+            node->work.evaluations[kept++] = node->work.evaluations[e];
+        }
+    }
+    node->work.evaluation_count = kept;
+}
+
+void node_work_undo_evaluations(struct node *node) {
+    uint64_t restore = node->plan.terms.restore;
+    node_work_drop_evaluations(node, restore + 1, WIRE_CLOCK_NEVER);
+    if (node->final == 0 || node->final <= restore) {
+        return;
+    }
+    node->work.last = false;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        node->work.assignments[d].last = 0;
+    }
+    node_reports_undo_last(node);
+}
+
+void node_work_receive_evaluate(struct node *node, const struct message *message) {
+    const struct message_evaluate *asked = &message->evaluate;
+    size_t count;
+    const uint32_t *listed = evaluate_shards(message, &count);
+    if (message->epoch != node->client.epoch || node->client.fenced || !plan_is_there(&node->plan) ||
+        actor_node(asked->origin) != node->options.self || asked->clock > node->plan.terms.restore ||
+        listed[count - 1] >= node->plan.terms.shards || node->work.evaluation_count == NODE_EVALUATIONS_MAX) {
+        return;
+    }
+    for (unsigned e = 0; e < node->work.evaluation_count; e++) {
+        if (node->work.evaluations[e].origin == asked->origin && node->work.evaluations[e].clock == asked->clock) {
+            return;
+        }
+    }
+    uint32_t *shards = memory_resized(NULL, count, sizeof *shards);
+    memcpy(shards, listed, count * sizeof *shards);
+    node->work.evaluations =
+        memory_resized(node->work.evaluations, node->work.evaluation_count + 1, sizeof *node->work.evaluations);
+    unsigned set = node_set_of_shards(node, shards, (uint32_t)count);
+    node->work.evaluations[node->work.evaluation_count++] =
+        (struct node_evaluation){.origin = asked->origin, .clock = asked->clock, .set = set};
+}
+
+/* ---- What begins next ---- */
+
+static bool is_busy(const struct node *node) {
+    return node->work.activity == NODE_COMPUTING || node->work.activity == NODE_EVALUATING ||
+           node->work.help.state == HELP_RUNNING || node->feed.making;
+}
+
+bool node_work_advance(struct node *node) {
+    if (node->ended) {
+        return false;
+    }
+    node_feed_check(node);
+    if (node_sets_advance(node) || node_lots_advance(node) || node_feeding_advance(node)) {
+        return true;
+    }
+    node_feed_advance(node);
+    if (node->state < NODE_STARTED || is_busy(node) || node->save.unsaving) {
+        return false;
+    }
+    const struct node_assignment *catch_up = assignment_to_begin(node, true);
+    if (node->work.activity == NODE_COMPUTED) {
+        bool due = evaluation_due(node, catch_up != NULL);
+        if (due) {
+            evaluate(node);
+        } else {
+            node_lots_seek(node);
+        }
+        return due;
+    }
+    if (node->reports.count == WIRE_PROGRESS_MAX) {
+        return false;
+    }
+    if (catch_up == NULL && evaluate_asked(node)) {
+        return true;
+    }
+    const struct node_assignment *assignment = catch_up != NULL ? catch_up : assignment_to_begin(node, false);
+    if (assignment == NULL) {
+        bool evaluates = evaluate_last(node);
+        if (!evaluates) {
+            node_lots_seek(node);
+        }
+        return evaluates;
+    }
+    if (catch_up == NULL && node_feed_waits(node, assignment_next(node, assignment))) {
+        return false;
+    }
+    begin_clock(node, assignment);
+    return true;
+}
+
+bool node_work_is_through(const struct node *node) {
+    if (node->final == 0 || node->work.activity != NODE_IDLE) {
+        return false;
+    }
+    bool had_final = false;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        if (assignment_next(node, assignment) <= node->final) {
+            return false;
+        }
+        had_final = had_final || (assignment->from_clock <= node->final && assignment->until_clock >= node->final);
+    }
+    return !had_final || client_has_state(&node->client, node->final);
+}
+
+/* Ends the clock: the process is done with it, and has gathered its changes. */
+static void end_clock(struct node *node) {
+    assert(node->client.clock == node->work.clock && node->client.origin == node->work.assignment.origin);
+    become(node, NODE_COMPUTED);
+    if (node->work.assignment.origin == node->options.self) {
+        node_feed_end(node);
+    }
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        if (node->work.assignments[d].origin == node->work.assignment.origin) {
+            node->work.assignments[d].done = node->client.clock;
+        }
+    }
+    client_flush(&node->client);
+}
+
+bool node_work_computed(struct node *node, uint64_t items, uint64_t compute_us) {
+    if (node->ended) {
+        return false;
+    }
+    node->work.items += items;
+    node->work.compute_us += compute_us;
+    if (node->work.gossip.steps > 0) {
+        node_gossip_computed(node);
+        return false;
+    }
+    if (node->work.lots.count == 0) {
+        end_clock(node);
+    } else {
+        node->work.lots.computed = true;
+        node->work.lots.computed_us = node_now(node);
+    }
+    return true;
+}
+
+void node_work_gathered(struct node *node) {
+    if (node->ended) {
+        return;
+    }
+    /* What the clock would have taken without the lots that others did: the controller compares nodes by it. */
+    uint64_t ours = node->work.items;
+    node->work.items += node->work.lots.theirs;
+    if (ours > 0) {
+        node->work.compute_us = (uint64_t)((double)node->work.compute_us * (double)node->work.items / (double)ours);
+    }
+    end_clock(node);
+}
+
+/* Records the evaluation that has just ended. */
+static void note_evaluated(struct node *node) {
+    if (node->work.assignment.origin == node->options.self && !node->work.again) {
+        node->work.evaluated = node->work.clock;
+    }
+    for (unsigned d = 0; d < node->work.assignment_count && node->work.last; d++) {
+        if (node->work.assignments[d].origin == node->work.assignment.origin) {
+            node->work.assignments[d].last = node->work.clock;
+        }
+    }
+    for (unsigned e = 0; e < node->work.evaluation_count && node->work.again; e++) {
+        struct node_evaluation *evaluation = &node->work.evaluations[e];
+        if (evaluation->origin == node->work.assignment.origin && evaluation->clock == node->work.clock) {
+            evaluation->done = true;
+            evaluation->last = node->work.last ? node->work.clock : evaluation->last;
+        }
+    }
+}
+
+void node_work_evaluated(struct node *node, const struct wire_metric_sum *metrics) {
+    if (node->ended) {
+        return;
+    }
+    client_thaw(&node->client);
+    become(node, NODE_IDLE);
+    note_evaluated(node);
+    node_reports_add(node, metrics);
+}

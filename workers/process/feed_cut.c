@@ -1,0 +1,64 @@
+/* See feed_cut.h. */
+#include "workers/process/feed_cut.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+void feed_cut_open(struct feed_cut *cut, const struct aml_stage *list) {
+    for (unsigned s = 0; list != NULL && list[s].name != NULL; s++) {
+        cut->stages[s].bytes = (double)list[s].bytes;
+        cut->feedable += cut->feedable == s && (list[s].flags & AML_STAGE_STATE) == 0 ? 1 : 0;
+        cut->count++;
+    }
+    cut->wanted = cut->feedable;
+}
+
+void feed_cut_measure(struct feed_cut *cut, unsigned stage, double seconds) {
+    atomic_fetch_add_explicit(&cut->stages[stage].ns, (uint64_t)(1e9 * seconds), memory_order_relaxed);
+    atomic_fetch_add_explicit(&cut->stages[stage].samples, 1, memory_order_relaxed);
+}
+
+/* Sets the stages' costs. False: there are too few samples of some. */
+static bool take_costs(struct feed_cut *cut) {
+    bool all = true;
+    for (unsigned s = 0; s < cut->count; s++) {
+        struct feed_cut_stage *stage = &cut->stages[s];
+        uint64_t samples = atomic_load_explicit(&stage->samples, memory_order_relaxed);
+        uint64_t ns = atomic_load_explicit(&stage->ns, memory_order_relaxed);
+        all = all && samples >= FEED_CUT_SAMPLES;
+        stage->us = samples > 0 ? (double)ns / 1000 / (double)samples : 0;
+        if (samples >= FEED_CUT_SAMPLES_MAX) {
+            atomic_store_explicit(&stage->samples, samples / 2, memory_order_relaxed);
+            atomic_store_explicit(&stage->ns, ns / 2, memory_order_relaxed);
+        }
+    }
+    return all;
+}
+
+/* Returns microseconds for an item if feeders run the first `count` stages, at least one: the time of the slower
+ * side. */
+static double time_of(const struct feed_cut *cut, const struct feed_cut_job *job, unsigned count) {
+    double here = FEED_CUT_BYTE_US * cut->stages[count - 1].bytes;
+    double there = here;
+    for (unsigned s = 0; s < cut->count; s++) {
+        *(s < count ? &there : &here) += cut->stages[s].us;
+    }
+    double feeder_threads = job->feeder_threads > 0 ? job->feeder_threads : job->threads;
+    return fmax(here / job->threads, there * job->nodes / (feeder_threads * job->feeders));
+}
+
+void feed_cut_choose(struct feed_cut *cut, const struct feed_cut_job *job) {
+    if (cut->feedable < 2 || job->feeders == 0 || !take_costs(cut)) {
+        return;
+    }
+    unsigned best = cut->wanted;
+    double limit = time_of(cut, job, best) * (1 - FEED_CUT_MARGIN);
+    for (unsigned count = 1; count <= cut->feedable; count++) {
+        double time = time_of(cut, job, count);
+        if (cut->stages[count - 1].bytes <= cut->stages[cut->feedable - 1].bytes && time < limit) {
+            best = count;
+            limit = time;
+        }
+    }
+    cut->wanted = best;
+}
