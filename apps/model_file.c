@@ -6,6 +6,8 @@
 #include "apps/little_endian.h"
 
 #include <assert.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -72,6 +74,21 @@ unsigned char *model_file_room(struct model_file_writer *writer, size_t size) {
 
 void model_file_set_version(struct model_file_writer *writer, uint32_t version) {
     put32(writer->start + MODEL_FILE_MAGIC, version);
+}
+
+void model_file_floats(struct model_file_writer *writer, const float *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(values[i])) {
+            model_file_fail(writer, AML_EFAIL, "a parameter is not finite: the training diverged; use a lower --rate");
+        }
+        put_float(model_file_room(writer, sizeof(float)), values[i]);
+    }
+}
+
+void model_file_doubles(struct model_file_writer *writer, const double *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        put_double(model_file_room(writer, sizeof(double)), values[i]);
+    }
 }
 
 void model_file_fail(struct model_file_writer *writer, int code, const char *what) {
@@ -167,4 +184,41 @@ int model_file_load(const char *path, const struct model_file_kind *kind, unsign
     result = result != 0 ? result : load_file(reader, (size_t)whole, path, kind, bytes, size, error);
     storage_close(reader);
     return result;
+}
+
+int model_file_refuse(const struct model_file_reader *reader, const char *what) {
+    return error_set(reader->error, AML_EINPUT, "%s: the model file %s", reader->path, what);
+}
+
+int model_file_take(struct model_file_reader *reader, size_t size, const unsigned char **bytes) {
+    *bytes = reader->bytes + reader->at;
+    if (reader->size - reader->at < size) {
+        return model_file_refuse(reader, "ends in its header");
+    }
+    reader->at += size;
+    return 0;
+}
+
+int model_file_take_floats(struct model_file_reader *reader, size_t count, const char *what, float **values) {
+    const unsigned char *bytes;
+    int result = model_file_take(reader, count * sizeof **values, &bytes);
+    bool finite = true;
+    *values = result == 0 ? memory_zeroed(count, sizeof **values) : NULL;
+    for (size_t i = 0; i < count && result == 0; i++) {
+        (*values)[i] = get_float(bytes + i * sizeof **values);
+        finite = finite && isfinite((*values)[i]);
+    }
+    return finite ? result : model_file_refuse(reader, what);
+}
+
+int model_file_take_doubles(struct model_file_reader *reader, size_t count, const char *what, double **values) {
+    const unsigned char *bytes;
+    int result = model_file_take(reader, count * sizeof **values, &bytes);
+    bool finite = true;
+    *values = result == 0 ? memory_zeroed(count, sizeof **values) : NULL;
+    for (size_t i = 0; i < count && result == 0; i++) {
+        (*values)[i] = get_double(bytes + i * sizeof **values);
+        finite = finite && isfinite((*values)[i]);
+    }
+    return finite ? result : model_file_refuse(reader, what);
 }

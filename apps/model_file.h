@@ -39,6 +39,9 @@ int model_file_begin(struct model_file_writer **writer, const char *path, const 
 unsigned char *model_file_room(struct model_file_writer *writer, size_t size);
 /* Sets the file's version to an older one that already allows its contents. */
 void model_file_set_version(struct model_file_writer *writer, uint32_t version);
+/* Adds numbers to the contents. A float that is not finite is a failure: the training diverged. */
+void model_file_floats(struct model_file_writer *writer, const float *values, size_t count);
+void model_file_doubles(struct model_file_writer *writer, const double *values, size_t count);
 /* Records the failure "PATH: WHAT". */
 void model_file_fail(struct model_file_writer *writer, int code, const char *what);
 /* Returns 0, or the code of the first failure with its message in *error. */
@@ -52,5 +55,22 @@ int model_file_end(struct model_file_writer *writer, int result, const unsigned 
  * wrong), AML_EFAIL (reading failed) or AML_ENOMEM. */
 int model_file_load(const char *path, const struct model_file_kind *kind, unsigned char **bytes, size_t *size,
                     struct error *error);
+
+/* The bytes of a loaded file, taken from its beginning on. */
+struct model_file_reader {
+    const char *path;
+    struct error *error;
+    unsigned char *bytes; /* [size], without the checksum */
+    size_t size, at;
+};
+
+/* Returns AML_EINPUT after "PATH: the model file WHAT". */
+int model_file_refuse(const struct model_file_reader *reader, const char *what);
+/* Sets *bytes to the next `size` bytes. Returns AML_EINPUT when fewer are left. */
+int model_file_take(struct model_file_reader *reader, size_t size, const unsigned char **bytes);
+/* Sets *values to the next `count` numbers, in memory that the caller frees, after an error too. Returns AML_EINPUT
+ * with `what` when one is not finite. */
+int model_file_take_floats(struct model_file_reader *reader, size_t count, const char *what, float **values);
+int model_file_take_doubles(struct model_file_reader *reader, size_t count, const char *what, double **values);
 
 #endif

@@ -2,12 +2,12 @@
 #include "bench/trial.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/wire/report_line.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
@@ -79,7 +79,7 @@ unsigned trial_passes(int64_t asked, double work_of_pass, double enough) {
     return asked > 0 ? (unsigned)asked : passes < 6 ? 6 : passes > 200 ? 200 : (unsigned)passes;
 }
 
-void trial_argument(struct trial *trial, const char *format, ...) {
+void trial_argument(struct bench_trial *trial, const char *format, ...) {
     va_list values;
     size_t count = 0;
     while (trial->arguments[count] != NULL) {
@@ -92,9 +92,9 @@ void trial_argument(struct trial *trial, const char *format, ...) {
     va_end(values);
 }
 
-void trial_open(struct trial *trial, const char *folder, unsigned threads, unsigned partitions, const char *app,
+void trial_open(struct bench_trial *trial, const char *folder, unsigned threads, unsigned partitions, const char *app,
                 unsigned passes) {
-    *trial = (struct trial){.passes = passes};
+    *trial = (struct bench_trial){.passes = passes};
     trial_argument(trial, "%s/proteus", folder);
     trial_argument(trial, "run");
     trial_argument(trial, "--quiet");
@@ -107,14 +107,14 @@ void trial_open(struct trial *trial, const char *folder, unsigned threads, unsig
     trial_argument(trial, "--iterations=%u", passes + 2);
 }
 
-void trial_close(struct trial *trial) {
+void trial_close(struct bench_trial *trial) {
     for (size_t i = 0; trial->arguments[i] != NULL; i++) {
         free(trial->arguments[i]);
         trial->arguments[i] = NULL;
     }
 }
 
-static _Noreturn void trial_exec(const struct trial *trial, int report) {
+static _Noreturn void trial_exec(const struct bench_trial *trial, int report) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     /* unlike the original, the copy stays open after execv */
     if (dup2(report, REPORT_DESCRIPTOR) == REPORT_DESCRIPTOR) {
@@ -124,8 +124,18 @@ static _Noreturn void trial_exec(const struct trial *trial, int report) {
     _exit(1);
 }
 
+/* Returns the metric's value; 0: not in the line. */
+static double metric_of(const struct report_line *line, const char *name) {
+    for (size_t m = 0; m < line->metric_count; m++) {
+        if (strcmp(line->metrics[m].name, name) == 0) {
+            return line->metrics[m].value;
+        }
+    }
+    return 0;
+}
+
 /* Reads the report up to its end. Returns the number of iterations. */
-static unsigned read_report(FILE *report, pid_t launcher, const struct trial *trial, struct series *wall,
+static unsigned read_report(FILE *report, pid_t launcher, const struct bench_trial *trial, struct series *wall,
                             struct series *cpu, double *objective) {
     char *line = NULL;
     size_t capacity = 0;
@@ -133,31 +143,29 @@ static unsigned read_report(FILE *report, pid_t launcher, const struct trial *tr
     double seconds_before = 0;
     double cpu_before = 0;
     while (getline(&line, &capacity, report) >= 0) {
-        json_t *object = json_loads(line, 0, NULL);
-        const char *type = json_string_value(json_object_get(object, "type"));
-        if (type != NULL && strcmp(type, "iteration") == 0) {
-            double seconds = json_number_value(json_object_get(object, "seconds"));
+        struct report_line *read = report_line_read(line, strlen(line), NULL);
+        if (read != NULL && read->is == REPORT_ITERATION) {
+            double seconds = read->seconds;
             double used = job_cpu(launcher);
             if (iterations > 0 && iterations <= trial->passes) {
                 series_add(wall, seconds - seconds_before);
                 series_add(cpu, used - cpu_before);
-                *objective = json_number_value(json_object_get(object, "objective"));
+                *objective = read->objective;
             }
             for (unsigned n = 0; n < trial->number_count; n++) {
-                series_add(&trial->numbers[n].values,
-                           json_number_value(json_object_get(object, trial->numbers[n].name)));
+                series_add(&trial->numbers[n].values, metric_of(read, trial->numbers[n].name));
             }
             seconds_before = seconds;
             cpu_before = used;
             iterations++;
         }
-        json_decref(object);
+        report_line_drop(read);
     }
     free(line);
     return iterations;
 }
 
-int trial_run(const struct trial *trial, struct series *wall, struct series *cpu, double *objective,
+int trial_run(const struct bench_trial *trial, struct series *wall, struct series *cpu, double *objective,
               struct error *error) {
     int ends[2];
     int status;

@@ -15,7 +15,7 @@ struct trial_number {
 };
 
 /* The command line of a job: trial_open begins it, trial_argument adds to it, trial_close frees it. */
-struct trial {
+struct bench_trial {
     char *arguments[TRIAL_ARGUMENTS_MAX + 1]; /* ends with NULL */
     unsigned passes;
     struct trial_number *numbers; /* the caller's, filled by trial_run; set after trial_open if wanted */
@@ -32,14 +32,14 @@ unsigned trial_passes(int64_t asked, double work_of_pass, double enough);
 
 /* Prepares a job of `app` with `passes` measured iterations, one before them and one after. At the report of the very
  * last iteration, the processes and their CPU time may be gone. */
-void trial_open(struct trial *trial, const char *folder, unsigned threads, unsigned partitions, const char *app,
+void trial_open(struct bench_trial *trial, const char *folder, unsigned threads, unsigned partitions, const char *app,
                 unsigned passes);
-__attribute__((format(printf, 2, 3))) void trial_argument(struct trial *trial, const char *format, ...);
-void trial_close(struct trial *trial);
+__attribute__((format(printf, 2, 3))) void trial_argument(struct bench_trial *trial, const char *format, ...);
+void trial_close(struct bench_trial *trial);
 
 /* Runs the job. Adds the wall and CPU seconds (of all the job's processes) of each measured iteration. Sets *objective
  * to that of the last measured iteration. Returns AML_EFAIL when the job fails. */
-int trial_run(const struct trial *trial, struct series *wall, struct series *cpu, double *objective,
+int trial_run(const struct bench_trial *trial, struct series *wall, struct series *cpu, double *objective,
               struct error *error);
 
 #endif

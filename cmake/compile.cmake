@@ -15,6 +15,8 @@ target_compile_options(proteus_compile INTERFACE -Wall -Wextra -Wpedantic -Wshad
 if(PROTEUS_WERROR)
     target_compile_options(proteus_compile INTERFACE -Werror)
 endif()
+# A program loads the libraries that it uses, not all of those that ours are linked with.
+target_link_options(proteus_compile INTERFACE LINKER:--as-needed)
 if(PROTEUS_NATIVE)
     target_compile_options(proteus_compile INTERFACE -march=native)
 endif()

@@ -1,9 +1,6 @@
 # proteus_program(NAME SOURCE...)
-# A program that users run, in build/bin, installed. Without sources there is no program yet.
+# A program that users run, in build/bin, installed.
 function(proteus_program name)
-    if(NOT ARGN)
-        return()
-    endif()
     add_executable(${name} ${ARGN})
     target_link_libraries(${name} PRIVATE proteus_compile agileml)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)

@@ -5,6 +5,8 @@
 # proteus_cluster_test(NAME SOURCE... [PLAIN | SINGLE] [PACED] [LONG] [TIMEOUT SECONDS])   real processes
 # proteus_fuzz_target(NAME SOURCE... [CORPUS SOURCE...])               LLVMFuzzerTestOneInput
 #
+# Each takes LINK LIBRARY..., what it links beside libagileml.
+#
 # Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test but SINGLE and PLAIN ones), which is
 # what the tsan preset runs, and all that the thread sanitizer is built for. A SOURCE may be C++. Cluster tests find the
 # programs in $PROTEUS_BIN. LONG ones begin before others, so that none of them is left for the end.
@@ -31,11 +33,8 @@ else()
     set(proteus_timeout_factor 2)
 endif()
 
-# Under sanitizers the tests' own sources are not optimized: compiling them is half of the build.
-set(proteus_test_options "")
-if(PROTEUS_SANITIZE)
-    set(proteus_test_options -O0)
-endif()
+# The tests' own sources are not optimized: that would take four times as long as it takes to run them so.
+set(proteus_test_options -O0)
 
 # One program for each test: most of a build after a change is linking. gold, a part of binutils, does it in a third of
 # the time.
@@ -53,7 +52,7 @@ if(NOT PROTEUS_FUZZ)
 endif()
 
 function(proteus_test label default_timeout name)
-    cmake_parse_arguments(PARSE_ARGV 3 test "THREADS;PLAIN;LONG" "TIMEOUT" "")
+    cmake_parse_arguments(PARSE_ARGV 3 test "THREADS;PLAIN;LONG" "TIMEOUT" "LINK")
     if(PROTEUS_FUZZ)
         return()
     endif()
@@ -70,7 +69,7 @@ function(proteus_test label default_timeout name)
         math(EXPR cost "${timeout} * 10")
     endif()
     add_executable(${name} ${test_UNPARSED_ARGUMENTS})
-    target_link_libraries(${name} PRIVATE proteus_compile test_support agileml PkgConfig::CMOCKA)
+    target_link_libraries(${name} PRIVATE proteus_compile test_support ${test_LINK} agileml PkgConfig::CMOCKA)
     target_link_options(${name} PRIVATE ${proteus_test_linker})
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     foreach(source IN LISTS test_UNPARSED_ARGUMENTS)
@@ -118,12 +117,9 @@ endfunction()
 # Runs PROTEUS_FUZZ_SECONDS on the seeds that the CORPUS program writes first, if there is one, and on what earlier
 # runs found; findings stay in build-fuzz/fuzz/NAME. Built by the fuzz preset only.
 function(proteus_fuzz_target name)
-    cmake_parse_arguments(PARSE_ARGV 1 fuzz "" "" "CORPUS")
-    if(NOT PROTEUS_FUZZ)
-        return()
-    endif()
+    cmake_parse_arguments(PARSE_ARGV 1 fuzz "" "" "CORPUS;LINK")
     add_executable(${name} ${fuzz_UNPARSED_ARGUMENTS})
-    target_link_libraries(${name} PRIVATE proteus_compile agileml)
+    target_link_libraries(${name} PRIVATE proteus_compile ${fuzz_LINK} agileml)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     set(work ${PROJECT_BINARY_DIR}/fuzz/${name})
@@ -136,7 +132,7 @@ function(proteus_fuzz_target name)
         TIMEOUT ${timeout} LABELS fuzz ENVIRONMENT "${proteus_test_environment}")
     if(fuzz_CORPUS)
         add_executable(${name}_corpus ${fuzz_CORPUS})
-        target_link_libraries(${name}_corpus PRIVATE proteus_compile agileml)
+        target_link_libraries(${name}_corpus PRIVATE proteus_compile ${fuzz_LINK} agileml)
         set_target_properties(${name}_corpus PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
         add_test(NAME ${name}_corpus COMMAND ${name}_corpus ${work}/seeds)
         set_tests_properties(${name}_corpus PROPERTIES LABELS fuzz FIXTURES_SETUP ${name}_seeds)

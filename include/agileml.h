@@ -524,7 +524,7 @@ struct aml_lines {
     /* (file, split, offset + i) identifies the line at text[i]: no other line of the input has the same values, and
      * they do not depend on the process that reads the line. */
     uint32_t file;   /* counts the files that the library reads in `read`, from 0 */
-    uint32_t split;  /* a part of the file */
+    uint32_t split;  /* the number of an extent: a part of the file */
     uint64_t offset; /* of text[0], in the text of the split's lines, or of the groups of aml_read_groups */
     int first;       /* 1: the file begins with these lines */
 };

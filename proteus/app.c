@@ -1,8 +1,6 @@
 /* See app.h. */
 #include "proteus/app.h"
 
-#include "agileml/base/process.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -45,6 +43,18 @@ int app_find(struct app *app, const char *command, int operand, int argc, char *
     }
     int result = process_find(argv[operand], app->path, error);
     return result == 0 ? check_arguments(app, command, error) : result;
+}
+
+void app_arguments(const struct app *app, const char *key, bool insecure, struct arguments *arguments) {
+    for (int a = 0; a < app->count; a++) {
+        arguments_add(arguments, "%s", app->arguments[a]);
+    }
+    if (key != NULL) {
+        arguments_add(arguments, "--key=%s", key);
+    }
+    if (insecure) {
+        arguments_add(arguments, "--insecure");
+    }
 }
 
 int app_check_host(const char *host, const char *key, bool insecure, struct error *error) {

@@ -68,14 +68,14 @@ static void show_new_lines(struct controller_host *host) {
         if (text == NULL) {
             continue; /* the line was already dropped */
         }
-        json_t *line = json_loads(text, 0, NULL);
+        struct report_line *line = report_line_read(text, strlen(text), NULL);
         report_file_write(&host->report, text, strlen(text));
         progress_write(&host->progress, text, strlen(text));
         if (line != NULL) {
             progress_report(&host->progress, line);
             progress_warn(&host->progress, line);
-            json_decref(line);
         }
+        report_line_drop(line);
     }
 }
 
@@ -83,11 +83,11 @@ static void show_new_lines(struct controller_host *host) {
 static void recall_lines(struct controller_host *host) {
     for (size_t l = 0; l < host->lines_shown; l++) {
         const char *text = controller_line(&host->controller, l);
-        json_t *line = text != NULL ? json_loads(text, 0, NULL) : NULL;
+        struct report_line *line = text != NULL ? report_line_read(text, strlen(text), NULL) : NULL;
         if (line != NULL) {
             progress_recall(&host->progress, line);
-            json_decref(line);
         }
+        report_line_drop(line);
     }
 }
 

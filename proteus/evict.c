@@ -34,7 +34,7 @@ static bool take_outcome(void *context, struct observer *observer, const struct 
 }
 
 static const char USAGE[] = "usage: proteus evict --controller tcp://HOST:PORT [OPTIONS] NODE...\n\n"
-                            "Tells a running job that these nodes are about to go. They leave as soon as\n"
+                            "Gives a running job notice that nodes are about to go. They leave as soon as\n"
                             "others have taken over what they did: nothing is lost, and nothing is done\n"
                             "again. 'proteus status' shows the nodes' names.";
 

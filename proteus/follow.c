@@ -13,7 +13,7 @@ enum {
 struct follow_call {
     bool heard;      /* the controller has answered */
     bool leaving;    /* the job has ended; the controller only waits until its report has been read */
-    json_t *summary; /* NULL until it comes */
+    struct report_line *summary; /* NULL until it comes */
 };
 
 static void ask_lines(void *context, struct observer *observer) {
@@ -24,20 +24,20 @@ static void ask_lines(void *context, struct observer *observer) {
 
 static bool take_lines(void *context, struct observer *observer, const struct message *message) {
     struct follow_call *call = context;
-    json_t *line = NULL;
+    struct report_line *line = NULL;
     call->heard = true;
     if (message->type == MESSAGE_STATUS) {
-        json_t *status = answer_status(message);
+        struct report_line *status = observer_status(message);
         call->leaving = answer_job_is_over(status);
-        json_decref(status);
+        report_line_drop(status);
     }
     if (observer_take_line(observer, message, &line) && line != NULL) {
         answer_print(stdout, line);
     }
     if (observer->ended) {
-        call->summary = json_incref(line);
+        call->summary = report_line_hold(line);
     }
-    json_decref(line);
+    report_line_drop(line);
     return observer->ended;
 }
 
@@ -68,6 +68,6 @@ int command_follow(int argc, char **argv) {
                                        .tell = tell_end,
                                        .context = &follow};
     int code = operator_main(&call, argc, argv);
-    json_decref(follow.summary);
+    report_line_drop(follow.summary);
     return code;
 }

@@ -4,10 +4,10 @@
 #include <math.h>
 
 enum {
-    TREND_COUNT_MIN = 5,  /* changes before the trend is extrapolated */
-    TREND_WINDOW_MIN = 8, /* changes in the window; in a longer job the last third */
-    TREND_WINDOW_SHARE = 3,
-    TREND_REACH = 10, /* longest extrapolation, in multiples of the iterations seen */
+    TREND_COUNT_MIN = 5,    /* changes before the trend is extrapolated */
+    TREND_WINDOW_MIN = 8,   /* least number of changes in the window */
+    TREND_WINDOW_SHARE = 3, /* a longer job's window is the last third of its changes */
+    TREND_REACH = 10,       /* longest extrapolation, in multiples of the iterations seen */
 };
 
 #define PACE_SECONDS    10.0   /* older iterations count little */
@@ -20,18 +20,12 @@ void forecast_begin(struct forecast *forecast) {
     *forecast = (struct forecast){.trend.objective = NAN};
 }
 
-static void take_term(const json_t *line, const char *key, double *term) {
-    const json_t *value = json_object_get(line, key);
-    if (json_is_number(value) && json_number_value(value) >= 0) {
-        *term = json_number_value(value);
-    }
-}
-
-void forecast_terms(struct forecast *forecast, const json_t *line) {
-    take_term(line, "iterations", &forecast->iterations);
-    take_term(line, "until_seconds", &forecast->seconds);
-    take_term(line, "tolerance", &forecast->tolerance);
-    take_term(line, "tolerance_iterations", &forecast->tolerance_iterations);
+void forecast_terms(struct forecast *forecast, const struct report_line *line) {
+    forecast->iterations = line->iterations >= 0 ? line->iterations : forecast->iterations;
+    forecast->seconds = line->until_seconds >= 0 ? line->until_seconds : forecast->seconds;
+    forecast->tolerance = line->tolerance >= 0 ? line->tolerance : forecast->tolerance;
+    forecast->tolerance_iterations =
+        line->tolerance_iterations >= 0 ? line->tolerance_iterations : forecast->tolerance_iterations;
 }
 
 static void take_pace(struct forecast_pace *pace, double iterations, double seconds) {

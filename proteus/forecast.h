@@ -3,8 +3,7 @@
 #ifndef PROTEUS_FORECAST_H
 #define PROTEUS_FORECAST_H
 
-#include <jansson.h>
-#include <stdbool.h>
+#include "agileml/wire/report_line.h"
 
 /* The pace of the last iterations: sums in which older iterations weigh less. */
 struct forecast_pace {
@@ -42,7 +41,7 @@ struct forecast_left {
 
 void forecast_begin(struct forecast *forecast);
 /* Reads the stop criteria from a line of the report, or a STATUS. */
-void forecast_terms(struct forecast *forecast, const json_t *line);
+void forecast_terms(struct forecast *forecast, const struct report_line *line);
 /* Adds an iteration that ended after `seconds`. `objective`: NaN if not evaluated. `changes`: the number of evaluations
  * since the last given objective. */
 void forecast_take(struct forecast *forecast, double iteration, double seconds, double objective, double changes);

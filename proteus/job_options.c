@@ -42,9 +42,9 @@ void job_options_table(struct job_options *options, struct aml_option table[JOB_
          "partitions of the tables; 0: 8, or half as many as nodes if that is more"},
         OPTIONS_TOPIC("uneven", "slow machines"),
         {"balance", "HOW", AML_OPTION_STRING, &options->balance, 0, 0,
-         "none; shares of the data by measured speeds; nd: as shares, and lasting stragglers are replaced; dd: as "
-         "shares, changed sooner, for machines that are the job's own; or FILE.so, a policy of yours. Not given: nd "
-         "where proteus run starts the nodes, else shares"},
+         "none: no action; shares: a node's share of the data goes by its speed; nd: as shares, and lasting stragglers "
+         "are replaced; dd: as shares but sooner, for machines that are the job's own; FILE.so: a policy of yours. Not "
+         "given: nd where proteus run starts the nodes, else shares"},
         {"replacements", "N", AML_OPTION_INTEGER, &options->replacements, 0, WIRE_NODES_MAX,
          "nodes that a policy may have replaced, one after the other"},
         {"window-short", "SECONDS", AML_OPTION_REAL, &options->window_short, 0.1, 86400,
@@ -67,7 +67,8 @@ void job_options_table(struct job_options *options, struct aml_option table[JOB_
          "nodes ask one another every MS milliseconds whether they live, and one that is silent for some 5 of them has "
          "failed; 0: only --failure-timeout counts"},
         {"answer-timeout", "SECONDS", AML_OPTION_REAL, &options->answer_timeout, 0, 7 * 86400,
-         "a node that is heard, but owes an answer for so long, has failed; 0: 3 times --failure-timeout, at least 5"},
+         "a node that sends heartbeats, but owes an answer for so long, has failed; 0: 3 times --failure-timeout, at "
+         "least 5"},
         OPTIONS_TOPIC("network", "addresses, keys"),
         {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
         {"insecure", NULL, AML_OPTION_FLAG, &options->insecure, 0, 0, "allow other machines without a key"},
@@ -76,6 +77,31 @@ void job_options_table(struct job_options *options, struct aml_option table[JOB_
         {0},
     };
     memcpy(table, all, sizeof all);
+}
+
+static void add_option(const struct aml_option *option, struct arguments *arguments) {
+    const void *value = option->target;
+    if (option->type == AML_OPTION_INTEGER) {
+        arguments_add(arguments, "--%s=%lld", option->name, (long long)*(const int64_t *)value);
+    } else if (option->type == AML_OPTION_REAL) {
+        arguments_add(arguments, "--%s=%.17g", option->name, *(const double *)value);
+    } else if (option->type == AML_OPTION_STRING && *(const char *const *)value != NULL) {
+        arguments_add(arguments, "--%s=%s", option->name, *(const char *const *)value);
+    } else if (option->type == AML_OPTION_FLAG && *(const bool *)value) {
+        arguments_add(arguments, "--%s", option->name);
+    }
+}
+
+void job_options_arguments(const struct job_options *options, struct arguments *arguments) {
+    struct job_options copy = *options;
+    struct aml_option table[JOB_OPTIONS_ENTRIES];
+    copy.report = copy.progress = NULL;
+    job_options_table(&copy, table);
+    for (size_t o = 0; table[o].name != NULL; o++) {
+        if (table[o].target != NULL) {
+            add_option(&table[o], arguments);
+        }
+    }
 }
 
 static int parse_stage(const char *text, enum stage *stage, struct error *error) {

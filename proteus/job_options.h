@@ -5,6 +5,7 @@
 
 #include "agileml/base/log.h"
 #include "agileml/base/options.h"
+#include "agileml/base/process.h"
 #include "agileml/control/decide/plan.h"
 #include "agileml/net/zmq.h"
 #include "web/server.h"
@@ -57,6 +58,9 @@ struct job_options {
 
 struct job_options job_options_defaults(void);
 void job_options_table(struct job_options *options, struct aml_option table[JOB_OPTIONS_ENTRIES]);
+
+/* Adds the options, but --report and --progress, as arguments of `proteus controller`. */
+void job_options_arguments(const struct job_options *options, struct arguments *arguments);
 
 /* Checks what an option table can't check; sets the policy and the defaults. Returns 0, AML_EINPUT or AML_ELIMIT. */
 int job_options_check(struct job_options *options, struct plan_policy *policy, struct error *error);

@@ -34,6 +34,7 @@ struct join {
     struct process *nodes;
     unsigned node_count;
     int signal_fd;
+    bool leaving;     /* SIGTERM has come */
     bool interrupted; /* Ctrl-C was pressed */
 };
 
@@ -42,9 +43,7 @@ struct join {
 static int start_app(const struct join *join, struct process *process, bool check, struct error *error) {
     const struct join_options *options = join->options;
     struct arguments arguments = {0};
-    for (int a = 0; a < options->app.count; a++) {
-        arguments_add(&arguments, "%s", options->app.arguments[a]);
-    }
+    app_arguments(&options->app, options->key, options->insecure, &arguments);
     arguments_add(&arguments, "--controller=%s", options->controller);
     arguments_add(&arguments, "--tier=%s", options->tier);
     if (options->threads > 0) {
@@ -62,12 +61,6 @@ static int start_app(const struct join *join, struct process *process, bool chec
         char host[HOST_NAME_MAX + 1] = "";
         gethostname(host, sizeof host - 1);
         arguments_add(&arguments, "--name=%.12s-%d-%u", host, (int)getpid(), (unsigned)(process - join->nodes) + 1);
-    }
-    if (options->key != NULL) {
-        arguments_add(&arguments, "--key=%s", options->key);
-    }
-    if (options->insecure) {
-        arguments_add(&arguments, "--insecure");
     }
     if (check) {
         arguments_add(&arguments, "--check");
@@ -92,11 +85,12 @@ static bool any_runs(const struct join *join) {
     return false;
 }
 
-/* SIGTERM means that the machine is about to go: the nodes leave in time. At Ctrl-C they end at once; a second Ctrl-C
- * kills them. */
+/* SIGTERM means that the machine is about to go: the nodes leave in time. A node would end at once at a second SIGTERM,
+ * and programs such as timeout send two: they get one. At Ctrl-C the nodes end at once; a second Ctrl-C kills them. */
 static void take_signal(struct join *join, int number) {
-    if (number == SIGTERM) {
+    if (number == SIGTERM && !join->leaving) {
         signal_nodes(join, SIGTERM);
+        join->leaving = true;
     } else if (number == SIGINT) {
         signal_nodes(join, join->interrupted ? SIGKILL : SIGINT);
         join->interrupted = true;
@@ -199,9 +193,9 @@ static int run_join(const struct join_options *options, struct error *error) {
 /* ---- The command line ---- */
 
 static const char USAGE[] = "usage: proteus join --controller tcp://HOST:PORT [OPTIONS] -- APP [ARGUMENTS]\n\n"
-                            "Starts nodes on this machine that join a running job, whose app and arguments\n"
-                            "these are, and waits for them. SIGTERM has them leave in time, Ctrl-C ends them\n"
-                            "at once.";
+                            "Starts nodes on this machine that join a running job, and waits for them. APP\n"
+                            "and ARGUMENTS are those of the job. SIGTERM has the nodes leave in time, Ctrl-C\n"
+                            "ends them at once.";
 
 static int check_options(struct join_options *options, int operand, int argc, char **argv, struct error *error) {
     struct endpoint endpoint;

@@ -26,7 +26,7 @@ static const char USAGE[] = "usage: proteus keygen [FILE]\n"
                             "rights and is used in the same way, by --key FILE:\n"
                             "  node      may join, read and change the job's parameters, and leave\n"
                             "  operator  may look at the job, evict nodes, write checkpoints, stop the job\n"
-                            "  observer  may look at the job: proteus status";
+                            "  observer  may look at the job: proteus status, top, follow";
 
 static unsigned role_of(const char *name) {
     return strcmp(name, "node") == 0       ? ROLE_NODE

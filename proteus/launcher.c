@@ -44,9 +44,7 @@ static bool any_dumps_core(const struct launcher *launcher) {
 static void start_check(struct launcher *launcher) {
     const struct launcher_options *options = launcher->options;
     struct arguments arguments = {0};
-    for (int a = 0; a < options->app->count; a++) {
-        arguments_add(&arguments, "%s", options->app->arguments[a]);
-    }
+    app_arguments(options->app, NULL, false, &arguments);
     arguments_add(&arguments, "--check");
     if (process_start(&launcher->check, options->app->path, &arguments, PROCESS_SETTING_OURS, &launcher->error) != 0) {
         launcher_kill_all(launcher);
@@ -283,7 +281,7 @@ static void launcher_close(struct launcher *launcher) {
     }
     run_folder_remove(&launcher->folder);
     observer_close(&launcher->observer);
-    json_decref(launcher->training.line);
+    report_line_drop(launcher->training.line);
     free(launcher->nodes);
 }
 

@@ -3,6 +3,7 @@
 #include "proteus/launcher_private.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/wire/report_line.h"
 
 #include <assert.h>
 #include <math.h>
@@ -68,15 +69,6 @@ double launcher_start_timeout(const struct launcher *launcher) {
     return least + (double)launcher->first_nodes / LAUNCHER_STARTS_PER_S;
 }
 
-void launcher_add_net_arguments(const struct launcher *launcher, struct arguments *arguments) {
-    if (launcher->options->job->key != NULL) {
-        arguments_add(arguments, "--key=%s", launcher->options->job->key);
-    }
-    if (launcher->options->job->insecure) {
-        arguments_add(arguments, "--insecure");
-    }
-}
-
 /* ---- Requests ---- */
 
 static void request_nodes(struct launcher *launcher, struct message message, const unsigned *nodes, unsigned count) {
@@ -116,17 +108,16 @@ void launcher_remind(struct launcher *launcher) {
 
 /* ---- The report ---- */
 
-void launcher_write_line(struct launcher *launcher, const json_t *line) {
-    char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    if (text == NULL) {
-        memory_exhausted(0);
-    }
+void launcher_write_line(struct launcher *launcher, json_t *line) {
+    char *text = report_line_text(line, false);
     report_file_write(launcher->report, text, strlen(text));
     progress_write(launcher->progress, text, strlen(text));
     free(text);
 }
 
-void launcher_show(struct launcher *launcher, const json_t *line) {
+void launcher_show(struct launcher *launcher, json_t *line) {
+    struct report_line *shown = report_line_of(line);
     launcher_write_line(launcher, line);
-    progress_report(launcher->progress, line);
+    progress_report(launcher->progress, shown);
+    report_line_drop(shown);
 }

@@ -3,7 +3,6 @@
 
 #include "agileml/base/log.h"
 #include "agileml/control/state/controller.h"
-#include "agileml/control/state/report.h"
 #include "proteus/answer.h"
 #include "proteus/balance_option.h"
 
@@ -27,27 +26,9 @@ static void controller_ready(void *context, const char *line) {
     }
 }
 
-static void add_page_arguments(const struct launcher *launcher, struct arguments *arguments) {
-    const struct web_options *http = &launcher->options->job->http;
-    const char *const files[][2] = {
-        {"token", http->token}, {"cert", http->certificate}, {"cert-key", http->key}, {"client-ca", http->client_ca}};
-    const char *first = strstr(launcher->page, "://"); /* http://HOST:PORT/ of the first controller */
-    if (first != NULL) {
-        first += strlen("://");
-        arguments_add(arguments, "--http=%.*s", (int)strcspn(first, "/"), first);
-    } else if (http->listen != NULL) {
-        arguments_add(arguments, "--http=%s", http->listen);
-    }
-    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
-        if (files[f][1] != NULL) {
-            arguments_add(arguments, "--http-%s=%s", files[f][0], files[f][1]);
-        }
-    }
-}
-
-/* A restarted controller listens at the same endpoint as the first. */
+/* A restarted controller listens at the same endpoint as the first, and its page, http://HOST:PORT/, too. */
 static void add_controller_arguments(const struct launcher *launcher, struct arguments *arguments) {
-    const struct job_options *job = launcher->options->job;
+    const char *page = strstr(launcher->page, "://");
     arguments_add(arguments, "proteus");
     arguments_add(arguments, "controller");
     if (launcher->endpoint[0] != '\0') {
@@ -56,39 +37,20 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
         arguments_add(arguments, "--listen=tcp://%s:0", launcher->options->host);
     }
     arguments_add(arguments, "--store=%s/store", launcher->folder.path);
-    arguments_add(arguments, "--reliable=%lld", (long long)job->reliable);
-    arguments_add(arguments, "--transient=%lld", (long long)job->transient);
-    arguments_add(arguments, "--partitions=%lld", (long long)job->partitions);
-    arguments_add(arguments, "--stage=%s", job->stage);
-    arguments_add(arguments, "--threshold-2=%.17g", job->threshold_2);
-    arguments_add(arguments, "--threshold-3=%.17g", job->threshold_3);
-    arguments_add(arguments, "--commit-every=%lld", (long long)job->commit_every);
-    if (job->checkpoint != NULL) {
-        arguments_add(arguments, "--checkpoint=%s", job->checkpoint);
-        arguments_add(arguments, "--checkpoint-every=%lld", (long long)job->checkpoint_every);
-        arguments_add(arguments, job->checkpoint_at_end ? "--checkpoint-at-end" : "--no-checkpoint-at-end");
-    }
-    if (job->resume != NULL) {
-        arguments_add(arguments, "--resume=%s", job->resume);
-    }
-    arguments_add(arguments, "--balance=%s", job->balance);
-    arguments_add(arguments, "--replacements=%lld", (long long)job->replacements);
+    job_options_arguments(launcher->options->job, arguments);
     if (launcher->options->feeders_max > 0) {
         arguments_add(arguments, "--feeders=auto:%lld", (long long)launcher->options->feeders_max);
         arguments_add(arguments, "--feeder-threads=%lld", (long long)launcher->options->feeder_threads);
     }
-    arguments_add(arguments, "--window-short=%.17g", job->window_short);
-    arguments_add(arguments, "--window-long=%.17g", job->window_long);
-    arguments_add(arguments, "--failure-timeout=%.17g", job->failure_timeout);
-    arguments_add(arguments, "--probe=%lld", (long long)job->probe);
-    arguments_add(arguments, "--answer-timeout=%.17g", job->answer_timeout);
+    if (page != NULL) { /* counts instead of --http above */
+        page += strlen("://");
+        arguments_add(arguments, "--http=%.*s", (int)strcspn(page, "/"), page);
+    }
     /* Longer than our own timeout, so that our message comes first: it names the missing nodes. We also wait longer for
      * missing nodes that still compute, except for nodes on machines of a market. */
     double longest =
         launcher->market != NULL ? launcher_start_timeout(launcher) + LAUNCHER_START_MIN_S : LAUNCHER_STARTS_MAX_S;
     arguments_add(arguments, "--start-timeout=%.17g", longest);
-    launcher_add_net_arguments(launcher, arguments);
-    add_page_arguments(launcher, arguments);
 }
 
 void launcher_start_controller(struct launcher *launcher) {

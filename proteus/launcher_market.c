@@ -48,7 +48,7 @@ struct launcher_market {
     bool finishing;                     /* the job is over */
     struct http *http;
     struct http_call *bill_call; /* NULL: none is under way */
-    json_t *summary;             /* summary of the job, held back for the bill; NULL: not here yet, or already shown */
+    struct report_line *summary; /* summary of the job, held back for the bill; NULL: not here yet, or already shown */
     json_t *bill;                /* the report's line; NULL: none yet */
     /* children from before this program, of the shell that it replaced (exec); not ours to end */
     pid_t *strangers;
@@ -356,13 +356,12 @@ void launcher_market_finish(struct launcher *launcher) {
     }
 }
 
-bool launcher_market_holds(struct launcher *launcher, json_t *line) {
-    const char *type = json_string_value(json_object_get(line, "type"));
-    if (type == NULL || strcmp(type, "summary") != 0) {
-        return false;
+bool launcher_market_holds(struct launcher *launcher, struct report_line *line) {
+    bool held = line->is == REPORT_SUMMARY;
+    if (held) {
+        launcher->market->summary = report_line_hold(line);
     }
-    launcher->market->summary = json_incref(line);
-    return true;
+    return held;
 }
 
 void launcher_market_tell(struct launcher *launcher) {
@@ -373,16 +372,18 @@ void launcher_market_tell(struct launcher *launcher) {
     }
     if (market->bill != NULL) {
         json_object_set_new(market->bill, "bidbrain_restarts", json_integer((json_int_t)market->restarts));
-        launcher_show(launcher, market->bill);
+        launcher_show(launcher, json_incref(market->bill));
     }
-    launcher_show(launcher, market->summary);
-    if (market->bill != NULL && json_is_true(json_object_get(market->summary, "ok"))) {
-        marketplace_bill_text(market->bill, text);
+    launcher_show(launcher, json_incref(market->summary->json));
+    if (market->bill != NULL && market->summary->ok) {
+        struct report_line *bill = report_line_of(market->bill);
+        marketplace_bill_text(bill, text);
+        report_line_drop(bill);
         for (char *rest = text, *note; (note = strsep(&rest, "\n")) != NULL && rest != NULL;) {
             progress_note(launcher->progress, "%s", note);
         }
     }
-    json_decref(market->summary);
+    report_line_drop(market->summary);
     market->summary = NULL;
 }
 
@@ -518,7 +519,7 @@ void launcher_market_close(struct launcher *launcher) {
     bury_machines(market);
     close_program(&market->cloud);
     close_program(&market->buyer);
-    json_decref(market->summary);
+    report_line_drop(market->summary);
     json_decref(market->bill);
     free(market->strangers);
     free(market);

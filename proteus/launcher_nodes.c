@@ -17,9 +17,7 @@ static void start_node(struct launcher *launcher, unsigned index) {
     struct launched_node *node = &launcher->nodes[index];
     struct arguments arguments = {0};
     assert(!node->process.running && launcher->endpoint[0] != '\0');
-    for (int a = 0; a < options->app->count; a++) {
-        arguments_add(&arguments, "%s", options->app->arguments[a]);
-    }
+    app_arguments(options->app, options->job->key, options->job->insecure, &arguments);
     arguments_add(&arguments, "--controller=%s", launcher->endpoint);
     arguments_add(&arguments, "--tier=%s", tier_name(node->tier));
     arguments_add(&arguments, "--name=node-%u", index + 1);
@@ -31,7 +29,6 @@ static void start_node(struct launcher *launcher, unsigned index) {
     arguments_add(&arguments, "--listen=%s", options->host);
     /* errors are reported only to the controller, so that they are not printed twice */
     arguments_add(&arguments, "--supervised");
-    launcher_add_net_arguments(launcher, &arguments);
     if (process_start(&node->process, options->app->path, &arguments, PROCESS_SETTING_OURS, &launcher->error) != 0) {
         launcher_kill_all(launcher);
     }
@@ -297,7 +294,8 @@ static void earlier(uint64_t *time_us, uint64_t other_us) {
 
 uint64_t launcher_watch_nodes(struct launcher *launcher) {
     uint64_t next_us = 0;
-    if (launcher->phase == LAUNCHER_JOB && launcher->stop.code == 0) {
+    const bool judges = launcher->phase == LAUNCHER_JOB && launcher->stop.code == 0;
+    if (judges) {
         judge_nodes(launcher);
     }
     for (unsigned n = 0; n < launcher->node_count; n++) {
@@ -307,7 +305,7 @@ uint64_t launcher_watch_nodes(struct launcher *launcher) {
             node->kill_us = 0;
         }
         earlier(&next_us, node->kill_us);
-        earlier(&next_us, launcher->stop.code == 0 ? node->judge_us : 0);
+        earlier(&next_us, judges ? node->judge_us : 0);
     }
     return next_us;
 }

@@ -47,10 +47,10 @@ struct launched_controller {
 
 /* The progress of training, by the report. */
 struct launched_training {
-    uint64_t iteration; /* last ended iteration */
-    json_t *line;       /* its line in the report; NULL: none */
-    double pace;        /* seconds of that iteration */
-    uint64_t began_us;  /* when training began; 0: unknown */
+    uint64_t iteration;       /* last ended iteration */
+    struct report_line *line; /* its line in the report; NULL: none */
+    double pace;              /* seconds of that iteration */
+    uint64_t began_us;        /* when training began; 0: unknown */
 };
 
 /* Decisions of a step, which launcher_settle carries out at its end, in this order. */
@@ -76,11 +76,11 @@ struct launcher {
     struct launched_node *nodes;
     unsigned node_count;
     unsigned first_nodes;  /* nodes at the start of the job */
-    unsigned joined_count; /* how many of them have joined */
+    unsigned joined_count; /* how many of the first nodes have joined */
 
     struct launched_controller controller;
     char endpoint[WIRE_ENDPOINT_MAX + 1]; /* chosen by the first controller, used by all; empty: unknown */
-    char page[WEB_ADDRESS_MAX];           /* address of the page, chosen likewise; empty: no page */
+    char page[WEB_ADDRESS_MAX];           /* the page's address, chosen by the first controller; empty: no page */
 
     struct observer observer;
     struct launched_training training;
@@ -113,7 +113,6 @@ __attribute__((format(printf, 3, 4))) void launcher_fail(struct launcher *launch
 void launcher_stop(struct launcher *launcher, int code, const char *text);
 /* Returns how many seconds the nodes have to join. */
 double launcher_start_timeout(const struct launcher *launcher);
-void launcher_add_net_arguments(const struct launcher *launcher, struct arguments *arguments);
 /* Sends EVICT for the nodes with these indexes, and repeats it until it is answered. */
 void launcher_evict(struct launcher *launcher, const unsigned *nodes, unsigned count, double notice);
 /* Sends GONE for these nodes, and repeats it until it is answered. `signal` ended their processes; 0: no signal. */
@@ -121,8 +120,8 @@ void launcher_gone(struct launcher *launcher, const unsigned *nodes, unsigned co
 /* Repeats unanswered requests, and the reason why we end the job. */
 void launcher_remind(struct launcher *launcher);
 /* Writes a line into the report's file; launcher_show also shows it. */
-void launcher_write_line(struct launcher *launcher, const json_t *line);
-void launcher_show(struct launcher *launcher, const json_t *line);
+void launcher_write_line(struct launcher *launcher, json_t *line);
+void launcher_show(struct launcher *launcher, json_t *line);
 
 /* ---- launcher_nodes.c ---- */
 
@@ -173,7 +172,7 @@ void launcher_market_buy(struct launcher *launcher);
 /* After the job: has bidbrain give all machines back, requests the bill, and ends the cloud. */
 void launcher_market_finish(struct launcher *launcher);
 /* Keeps the report's summary until the bill comes. Returns false for other lines. */
-bool launcher_market_holds(struct launcher *launcher, json_t *line);
+bool launcher_market_holds(struct launcher *launcher, struct report_line *line);
 /* Shows the kept summary if the bill never came. */
 void launcher_market_tell(struct launcher *launcher);
 void launcher_market_reap(struct launcher *launcher);

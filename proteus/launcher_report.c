@@ -1,13 +1,14 @@
 /* Reads the job's report line by line from the controller. Writes the last line if the controller could not. */
 #include "proteus/launcher_private.h"
 
-#include "agileml/control/state/report.h"
+#include "agileml/wire/records.h"
+#include "agileml/wire/report_line.h"
 #include "proteus/answer.h"
 
 #include <math.h>
 #include <string.h>
 
-static void read_summary(struct launcher *launcher, const json_t *line) {
+static void read_summary(struct launcher *launcher, const struct report_line *line) {
     progress_warn(launcher->progress, line);
     int result = answer_result(line, &launcher->error);
     launcher_set_phase(launcher, LAUNCHER_END);
@@ -22,47 +23,57 @@ static void read_summary(struct launcher *launcher, const json_t *line) {
     }
 }
 
+static void read_iteration(struct launcher *launcher, const struct report_line *line) {
+    struct launched_training *training = &launcher->training;
+    double lasted = training->line != NULL ? line->seconds - training->line->seconds : 0;
+    training->pace = lasted > 0 ? lasted : training->pace;
+    training->iteration = (uint64_t)fmax(line->iteration, 0);
+    report_line_drop(training->line);
+    training->line = report_line_hold(line);
+}
+
 /* Calls `call` for each node named in an event. */
-static void each_node(struct launcher *launcher, const json_t *names,
+static void each_node(struct launcher *launcher, const struct report_line *event,
                       void (*call)(struct launcher *launcher, const char *name)) {
-    for (size_t n = 0; n < json_array_size(names); n++) {
-        const char *name = json_string_value(json_array_get(names, n));
-        if (name != NULL) {
-            call(launcher, name);
+    for (size_t n = 0; n < event->nodes.count; n++) {
+        if (event->nodes.list[n].name != NULL) {
+            call(launcher, event->nodes.list[n].name);
         }
     }
 }
 
-static void read_line(struct launcher *launcher, json_t *line) {
-    const char *type = json_string_value(json_object_get(line, "type"));
-    const char *event = json_string_value(json_object_get(line, "event"));
-    const json_t *iteration = json_object_get(line, "iteration");
-    if (type == NULL) {
-        return;
-    }
-    bool progressed = strcmp(type, "clock") == 0 || strcmp(type, "iteration") == 0;
-    if (launcher->training.began_us == 0 && (progressed || (event != NULL && strcmp(event, "start") == 0))) {
-        double seconds = json_number_value(json_object_get(line, "seconds"));
-        launcher->training.began_us = launcher_now(launcher) - (uint64_t)(fmax(seconds, 0) * 1e6);
-    }
-    if (strcmp(type, "iteration") == 0 && json_is_integer(iteration)) {
-        const json_t *before = json_object_get(launcher->training.line, "seconds");
-        double lasted = json_number_value(json_object_get(line, "seconds")) - json_number_value(before);
-        launcher->training.pace = before != NULL && lasted > 0 ? lasted : launcher->training.pace;
-        launcher->training.iteration = (uint64_t)json_integer_value(iteration);
-        json_decref(launcher->training.line);
-        launcher->training.line = json_incref(line);
-    } else if (event != NULL && strcmp(event, "join") == 0) {
-        each_node(launcher, json_object_get(line, "nodes"), launcher_node_joined);
-    } else if (event != NULL && strcmp(event, "refused") == 0) {
-        each_node(launcher, json_object_get(line, "nodes"), launcher_node_refused);
-    } else if (event != NULL && strcmp(event, "replace") == 0) {
-        each_node(launcher, json_object_get(line, "nodes"), launcher_node_replaced);
-    } else if (event != NULL && strcmp(event, "add-feeder") == 0) {
+static void read_event(struct launcher *launcher, const struct report_line *line) {
+    switch (line->happened) {
+    case HAPPENED_JOIN:
+        each_node(launcher, line, launcher_node_joined);
+        break;
+    case HAPPENED_REFUSED:
+        each_node(launcher, line, launcher_node_refused);
+        break;
+    case HAPPENED_REPLACE:
+        each_node(launcher, line, launcher_node_replaced);
+        break;
+    case HAPPENED_ADD_FEEDER:
         launcher_add_feeder(launcher);
-    } else if (event != NULL && strcmp(event, "failure") == 0) {
-        each_node(launcher, json_object_get(line, "nodes"), launcher_node_given_up);
-    } else if (strcmp(type, "summary") == 0) {
+        break;
+    case HAPPENED_FAILURE:
+        each_node(launcher, line, launcher_node_given_up);
+        break;
+    default:
+        break;
+    }
+}
+
+static void read_line(struct launcher *launcher, const struct report_line *line) {
+    bool trains = line->is == REPORT_CLOCK || line->is == REPORT_ITERATION || line->happened == HAPPENED_START;
+    if (launcher->training.began_us == 0 && trains) {
+        launcher->training.began_us = launcher_now(launcher) - (uint64_t)(fmax(line->seconds, 0) * 1e6);
+    }
+    if (line->is == REPORT_ITERATION && !isnan(line->iteration)) {
+        read_iteration(launcher, line);
+    } else if (line->is == REPORT_EVENT) {
+        read_event(launcher, line);
+    } else if (line->is == REPORT_SUMMARY) {
         read_summary(launcher, line);
     }
 }
@@ -78,24 +89,23 @@ static void report_missed_event(void *context, const char *event) {
                              "iteration", (json_int_t)missed->launcher->training.iteration, "seconds", missed->seconds,
                              "reason", report_text(event));
     launcher_write_line(missed->launcher, line);
-    json_decref(line);
 }
 
 /* Writes events that were not due before the job's end into the report; launcher_run warns about them. */
-static void report_missed_events(struct launcher *launcher, const json_t *summary) {
-    struct missed missed = {launcher, json_number_value(json_object_get(summary, "seconds"))};
+static void report_missed_events(struct launcher *launcher, double seconds) {
+    struct missed missed = {launcher, seconds};
     events_visit_missed(missed.launcher->events, report_missed_event, &missed);
 }
 
 void launcher_write_summary(struct launcher *launcher, int status) {
     static const char *const not_of_the_job[] = {"iteration",  "clock",          "items",    "items_per_second",
                                                  "bytes_sent", "bytes_received", "imbalance"};
-    const json_t *last = launcher->training.line;
+    const struct report_line *last = launcher->training.line;
+    double seconds = last != NULL ? fmax(last->seconds, 0) : 0;
     json_t *line =
         json_pack("{s:s, s:I, s:I, s:f}", "type", "summary", "iterations", (json_int_t)launcher->training.iteration,
-                  "clocks", json_integer_value(json_object_get(last, "clock")), "seconds",
-                  json_number_value(json_object_get(last, "seconds")));
-    json_t *metrics = json_copy(launcher->training.line);
+                  "clocks", (json_int_t)(last != NULL ? fmax(last->clock, 0) : 0), "seconds", seconds);
+    json_t *metrics = last != NULL ? json_copy(last->json) : json_object();
     for (size_t k = 0; k < sizeof not_of_the_job / sizeof *not_of_the_job; k++) {
         json_object_del(metrics, not_of_the_job[k]);
     }
@@ -103,10 +113,9 @@ void launcher_write_summary(struct launcher *launcher, int status) {
     json_object_set_new(line, "ok", json_false());
     json_object_set_new(line, "status", json_integer(status));
     json_object_set_new(line, "error", report_text(launcher->error.text));
-    report_missed_events(launcher, line);
+    report_missed_events(launcher, seconds);
     launcher_show(launcher, line);
     json_decref(metrics);
-    json_decref(line);
 }
 
 /* Handles rejections by the controller. Ignores answers to GONE: the controller may no longer know the node. */
@@ -120,13 +129,13 @@ static void receive_outcome(const struct launcher *launcher, const struct messag
     message_close(request);
 }
 
-static void receive_line(struct launcher *launcher, const struct buffer *text, json_t *line) {
+static void receive_line(struct launcher *launcher, const struct buffer *text, struct report_line *line) {
     if (line == NULL) {
         launcher_fail(launcher, AML_EPROTOCOL, "the controller sent a report that is not JSON");
         return;
     }
     if (launcher->observer.ended) {
-        report_missed_events(launcher, line);
+        report_missed_events(launcher, fmax(line->seconds, 0));
     }
     if (launcher->market == NULL || !launcher_market_holds(launcher, line)) {
         report_file_write(launcher->report, (const char *)text->data, text->size);
@@ -134,12 +143,12 @@ static void receive_line(struct launcher *launcher, const struct buffer *text, j
         progress_report(launcher->progress, line);
     }
     read_line(launcher, line);
-    json_decref(line);
+    report_line_drop(line);
 }
 
 void launcher_receive(struct launcher *launcher, actor_id from, struct message *message) {
     struct message request;
-    json_t *line;
+    struct report_line *line;
     if (from != ACTOR_CONTROLLER) {
         return;
     }

@@ -19,14 +19,14 @@ static void show_metric(void *context, const char *name, double value) {
 }
 
 /* Splits the metrics into the first, which is the objective, and the others. */
-static void take_metrics(struct live_line *live, const json_t *line) {
+static void take_metrics(struct live_line *live, const struct report_line *line) {
     char bytes[PROGRESS_LINE_TEXT] = "";
     struct progress_text text = {.bytes = bytes, .size = sizeof bytes};
     progress_visit_metrics(line, show_metric, &text);
-    if (text.used == 0 || isnan(progress_number(line, "objective"))) {
+    if (text.used == 0 || isnan(line->objective)) {
         return; /* not evaluated: the earlier values stay */
     }
-    live->measured = progress_number(line, "iteration");
+    live->measured = line->iteration;
     char *rest = strchr(bytes, '\n');
     if (rest != NULL) {
         *rest++ = '\0';
@@ -46,39 +46,34 @@ static void take_metrics(struct live_line *live, const json_t *line) {
     text_make_printable(live->metrics);
     if (progress_is_partial(line)) {
         struct progress_text partial = {.bytes = live->partial, .size = sizeof live->partial};
-        progress_add(&partial, "(metrics of %.1f %% of the items)", progress_percent(progress_number(line, "partial")));
+        progress_add(&partial, "(metrics of %.1f %% of the items)", progress_percent(line->partial));
     }
 }
 
-static void take_iteration(struct live_line *live, const json_t *line) {
+static void take_iteration(struct live_line *live, const struct report_line *line) {
     char cluster[LIVE_LINE_PART] = "";
     struct progress_text text = {.bytes = cluster, .size = sizeof cluster};
-    double objective = progress_is_partial(line) ? NAN : progress_number(line, "objective");
+    double objective = progress_is_partial(line) ? NAN : line->objective;
     forecast_terms(&live->forecast, line);
-    forecast_take(&live->forecast, progress_number(line, "iteration"), progress_number(line, "seconds"), objective, 1);
+    forecast_take(&live->forecast, line->iteration, line->seconds, objective, 1);
     take_metrics(live, line);
     progress_add_cluster(&text, line);
     snprintf(live->cluster, sizeof live->cluster, "%s", cluster + strspn(cluster, " "));
     text_make_printable(live->cluster);
-    live->items_per_second = progress_number(line, "items_per_second");
+    live->items_per_second = line->items_per_second;
     live->clock = NAN;
 }
 
-void live_line_take(struct live_line *live, const json_t *line) {
-    const char *type = json_string_value(json_object_get(line, "type"));
-    const char *event = json_string_value(json_object_get(line, "event"));
-    if (type == NULL) {
-        return;
-    }
-    if (strcmp(type, "iteration") == 0) {
+void live_line_take(struct live_line *live, const struct report_line *line) {
+    if (line->is == REPORT_ITERATION) {
         take_iteration(live, line);
-    } else if (strcmp(type, "clock") == 0) {
+    } else if (line->is == REPORT_CLOCK) {
         take_metrics(live, line);
-        live->clock = progress_number(line, "clock");
-    } else if (strcmp(type, "money") == 0) {
-        live->dollars = progress_number(line, "dollars");
-        live->budget = progress_number(line, "budget_dollars");
-    } else if (event != NULL && strcmp(event, "start") == 0) {
+        live->clock = line->clock;
+    } else if (line->is == REPORT_MONEY) {
+        live->dollars = line->dollars;
+        live->budget = line->budget_dollars;
+    } else if (line->happened == HAPPENED_START) {
         forecast_terms(&live->forecast, line);
     }
 }

@@ -31,7 +31,7 @@ struct live_line {
 
 void live_line_begin(struct live_line *live);
 /* Reads a line of the report of any type. */
-void live_line_take(struct live_line *live, const json_t *line);
+void live_line_take(struct live_line *live, const struct report_line *line);
 /* Writes the line for `seconds` of training, at most `columns` wide. The first parts are the most important; those that
  * do not fit are left out. */
 void live_line_text(const struct live_line *live, const struct terminal *terminal, double seconds, int columns,

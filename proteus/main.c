@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
                                            .version = PROTEUS_VERSION,
                                            .commands = commands,
                                            .column = 12,
-                                           .help = "'proteus COMMAND --help' tells a command's options.\n"
+                                           .help = "'proteus COMMAND --help' lists a command's options.\n"
                                                    "  --help      this text\n"
                                                    "  --version   the version\n",
                                            .expected = "expected run, controller, join, status, top, follow, evict, "

@@ -3,12 +3,11 @@
 #ifndef PROTEUS_MARKETPLACE_H
 #define PROTEUS_MARKETPLACE_H
 
+#include "agileml/wire/report_line.h"
 #include "bidbrain/market/billing.h"
 #include "bidbrain/market/catalog.h"
 #include "proteus/app.h"
 #include "proteus/job_options.h"
-
-#include <jansson.h>
 
 enum {
     MARKETPLACE_TRANSIENT = 8,    /* default limit of machines */
@@ -78,6 +77,6 @@ json_t *marketplace_bill(const struct marketplace *place, const char *bill, size
 bool marketplace_compare(json_t *line, const char *bill, size_t size, const char *report,
                          char text[MARKETPLACE_APART_TEXT]);
 /* Describes a line of type market for people, in several lines like those of the job's summary. */
-void marketplace_bill_text(const json_t *line, char text[MARKETPLACE_SUMMARY_TEXT]);
+void marketplace_bill_text(const struct report_line *line, char text[MARKETPLACE_SUMMARY_TEXT]);
 
 #endif

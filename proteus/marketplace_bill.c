@@ -203,26 +203,19 @@ __attribute__((format(printf, 3, 4))) static void add_line(char text[MARKETPLACE
     va_end(list);
 }
 
-static double number(const json_t *line, const char *key) {
-    return json_number_value(json_object_get(line, key));
-}
-
-void marketplace_bill_text(const json_t *line, char text[MARKETPLACE_SUMMARY_TEXT]) {
-    double dollars = number(line, "dollars");
-    double on_demand = number(line, "all_on_demand_dollars");
+void marketplace_bill_text(const struct report_line *line, char text[MARKETPLACE_SUMMARY_TEXT]) {
     text[0] = '\0';
-    add_line(text, "market", "%s, %s to %s\n", json_string_value(json_object_get(line, "model")),
-             json_string_value(json_object_get(line, "from")), json_string_value(json_object_get(line, "until")));
+    add_line(text, "market", "%s, %s to %s\n", line->model, line->from, line->until);
     add_line(text, "machines", "%.0f on demand; %.0f spot in %.0f acquisition%s, %.0f of them evicted\n",
-             number(line, "on_demand_machines"), number(line, "spot_machines"), number(line, "acquisitions"),
-             number(line, "acquisitions") == 1 ? "" : "s", number(line, "evicted_machines"));
-    add_line(text, "machine-hours", "%.2f on demand, %.2f spot (%.2f of them free)\n", number(line, "on_demand_hours"),
-             number(line, "spot_hours"), number(line, "free_hours"));
-    add_line(text, "cost", "$%.4f: $%.4f on demand, $%.4f spot\n", dollars, number(line, "on_demand_dollars"),
-             number(line, "spot_dollars"));
-    if (on_demand > 0) {
-        double saved = 100 * (1 - dollars / on_demand);
-        add_line(text, "all on demand", "$%.4f for the same machine-hours: %.0f %% %s\n", on_demand, fabs(saved),
-                 saved >= 0 ? "saved" : "more was paid");
+             line->on_demand_machines, line->spot_machines, line->acquisitions, line->acquisitions == 1 ? "" : "s",
+             line->evicted_machines);
+    add_line(text, "machine-hours", "%.2f on demand, %.2f spot (%.2f of them free)\n", line->on_demand_hours,
+             line->spot_hours, line->free_hours);
+    add_line(text, "cost", "$%.4f: $%.4f on demand, $%.4f spot\n", line->dollars, line->on_demand_dollars,
+             line->spot_dollars);
+    if (line->all_on_demand_dollars > 0) {
+        double saved = 100 * (1 - line->dollars / line->all_on_demand_dollars);
+        add_line(text, "all on demand", "$%.4f for the same machine-hours: %.0f %% %s\n", line->all_on_demand_dollars,
+                 fabs(saved), saved >= 0 ? "saved" : "more was paid");
     }
 }

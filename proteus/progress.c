@@ -49,9 +49,9 @@ static void describe(const struct progress *progress, int columns, char shown[LI
     const struct progress_silence *silence = &progress->silence;
     char bytes[PROGRESS_LINE_TEXT] = "";
     struct progress_text text = {.bytes = bytes, .size = sizeof bytes};
-    if (silence->nodes != NULL) {
+    if (silence->line != NULL) {
         int64_t now = monotonic_ms();
-        progress_add_silence(&text, silence->nodes, (double)(now - silence->began_ms) / 1e3,
+        progress_add_silence(&text, &silence->line->nodes, (double)(now - silence->began_ms) / 1e3,
                              (double)(silence->ends_ms - now) / 1e3);
         text_make_printable(bytes);
     } else if (progress->started) {
@@ -122,7 +122,7 @@ void progress_note(struct progress *progress, const char *format, ...) {
     }
 }
 
-static void show_iteration(struct progress *progress, const json_t *line) {
+static void show_iteration(struct progress *progress, const struct report_line *line) {
     char text[PROGRESS_LINE_TEXT];
     progress_line_text(line, text);
     text_make_printable(text);
@@ -130,21 +130,21 @@ static void show_iteration(struct progress *progress, const json_t *line) {
 }
 
 static void drop_held(struct progress_plain *plain) {
-    json_decref(plain->held);
+    report_line_drop(plain->held);
     plain->held = NULL;
 }
 
 /* Shows the line now, or holds it back, since it may be the last. */
-static void take_iteration(struct progress *progress, const json_t *line) {
+static void take_iteration(struct progress *progress, const struct report_line *line) {
     struct progress_plain *plain = &progress->plain;
-    double seconds = progress_number(line, "seconds");
-    bool measured = !isnan(progress_number(line, "objective"));
+    double seconds = line->seconds;
+    bool measured = !isnan(line->objective);
     double pause = plain->measured && !measured ? 2 * PROGRESS_PLAIN_S : PROGRESS_PLAIN_S;
     bool early = plain->begun && seconds >= plain->seconds && seconds - plain->seconds < pause;
     plain->measured = plain->measured || measured;
     drop_held(plain);
     if (early) {
-        plain->held = json_incref((json_t *)(uintptr_t)line);
+        plain->held = report_line_hold(line);
         return;
     }
     plain->begun = true;
@@ -162,15 +162,15 @@ static void show_held(struct progress *progress) {
 /* ---- Nodes that are silent ---- */
 
 static void silence_end(struct progress_silence *silence) {
-    json_decref(silence->nodes);
-    silence->nodes = NULL;
+    report_line_drop(silence->line);
+    silence->line = NULL;
 }
 
-static void silence_begin(struct progress_silence *silence, const json_t *line) {
+static void silence_begin(struct progress_silence *silence, const struct report_line *line) {
     silence_end(silence);
-    silence->nodes = json_incref(json_object_get(line, "nodes"));
-    silence->began_ms = monotonic_ms() - (int64_t)(fmax(progress_number(line, "silent_seconds"), 0) * 1e3);
-    silence->ends_ms = monotonic_ms() + (int64_t)(fmax(progress_number(line, "left_seconds"), 0) * 1e3);
+    silence->line = report_line_hold(line);
+    silence->began_ms = monotonic_ms() - (int64_t)(fmax(line->silent_seconds, 0) * 1e3);
+    silence->ends_ms = monotonic_ms() + (int64_t)(fmax(line->left_seconds, 0) * 1e3);
 }
 
 void progress_end(struct progress *progress) {
@@ -182,111 +182,90 @@ void progress_end(struct progress *progress) {
 
 /* ---- The report's lines ---- */
 
-void progress_warn(struct progress *progress, const json_t *line) {
-    const char *failed = json_string_value(json_object_get(line, "checkpoint_failed"));
-    if (failed != NULL) {
+void progress_warn(struct progress *progress, const struct report_line *line) {
+    if (line->checkpoint_failed != NULL) {
         progress_clear(progress);
-        log_warn("the last checkpoint failed: %s", failed);
+        log_warn("the last checkpoint failed: %s", line->checkpoint_failed);
     }
 }
 
-static bool is(const char *text, const char *expected) {
-    return text != NULL && strcmp(text, expected) == 0;
-}
-
-void progress_recall(struct progress *progress, const json_t *line) {
-    const char *type = json_string_value(json_object_get(line, "type"));
-    bool start = is(json_string_value(json_object_get(line, "event")), "start");
+void progress_recall(struct progress *progress, const struct report_line *line) {
+    bool heard = line->happened == HAPPENED_START || line->is == REPORT_ITERATION;
     live_line_take(&progress->live, line);
-    if (start || is(type, "iteration")) {
-        progress->heard_ms = monotonic_ms();
-    }
-    if (start || is(type, "iteration") || is(type, "clock")) {
-        progress->started = true;
-    }
+    progress->heard_ms = heard ? monotonic_ms() : progress->heard_ms;
+    progress->started = progress->started || heard || line->is == REPORT_CLOCK;
 }
 
 /* Shows an event of the cluster. Until training begins, shows only the number of joined nodes. */
-static void report_event_line(struct progress *progress, const json_t *line, const char *event) {
-    char text[PROGRESS_LINE_TEXT];
-    bool silent = is(event, "silent");
-    bool heard = is(event, "heard");
+static void report_event_line(struct progress *progress, const struct report_line *line, const char *text) {
+    bool silent = line->happened == HAPPENED_SILENT;
+    bool heard = line->happened == HAPPENED_HEARD;
     if (silent) {
         silence_begin(&progress->silence, line);
-    } else if (heard || is(event, "failure")) {
+    } else if (heard || line->happened == HAPPENED_FAILURE) {
         silence_end(&progress->silence);
     }
-    if (is(event, "start") || heard || (silent && progress->mode == PROGRESS_LINE)) {
+    if (line->happened == HAPPENED_START || heard || (silent && progress->mode == PROGRESS_LINE)) {
         draw(progress); /* the live line shows a silence while it lasts */
-    } else if (is(event, "join") && !progress->started) {
-        progress->joined += (unsigned)json_array_size(json_object_get(line, "nodes"));
+    } else if (line->happened == HAPPENED_JOIN && !progress->started) {
+        progress->joined += (unsigned)line->nodes.count;
         draw(progress);
     } else {
-        progress_event_text(line, text);
         progress_note(progress, "%s", text);
     }
 }
 
-static void report_summary(struct progress *progress, const json_t *line) {
+static void report_summary(struct progress *progress, const struct report_line *line) {
     char text[PROGRESS_LINE_TEXT];
     show_held(progress);
     progress_clear(progress);
     progress->over = true;
-    if (json_is_true(json_object_get(line, "ok"))) {
+    if (line->ok) {
         progress_summary_text(line, text);
         fputs(text, progress->stream);
     }
 }
 
-/* Returns the text of a line in which the app says something. */
-static const char *text_of(const json_t *line) {
-    const char *text = json_string_value(json_object_get(line, "text"));
-    return text != NULL ? text : "";
-}
-
-/* Logs events in all modes. */
-static void log_line(const struct progress *progress, const json_t *line) {
-    char text[PROGRESS_LINE_TEXT];
-    const char *type = json_string_value(json_object_get(line, "type"));
-    if (is(type, "event")) {
+/* Writes the text of a line that stays in all modes. Returns false if the line has none. */
+static bool lasting_text(const struct progress *progress, const struct report_line *line,
+                         char text[PROGRESS_LINE_TEXT]) {
+    if (line->is == REPORT_EVENT) {
         progress_event_text(line, text);
-        log_info("%s", text);
-    } else if (is(type, "decision") && progress->decisions) {
+    } else if (line->is == REPORT_DECISION && progress->decisions) {
         progress_decision_text(line, text);
-        log_info("%s", text);
-    } else if (is(type, "note")) {
-        log_info("note: %s", text_of(line));
-    } else if (is(type, "summary") && json_is_true(json_object_get(line, "ok"))) {
-        log_info("iteration %.0f  %.2f s  the job has ended", progress_number(line, "iterations"),
-                 progress_number(line, "seconds"));
+    } else if (line->is == REPORT_NOTE) {
+        snprintf(text, PROGRESS_LINE_TEXT, "note: %s", line->text != NULL ? line->text : "");
+    } else {
+        return false;
     }
+    return true;
 }
 
-void progress_report(struct progress *progress, const json_t *line) {
-    const char *type = json_string_value(json_object_get(line, "type"));
-    const char *event = json_string_value(json_object_get(line, "event"));
+void progress_report(struct progress *progress, const struct report_line *line) {
     char text[PROGRESS_LINE_TEXT];
-    log_line(progress, line);
-    if (progress->mode == PROGRESS_NONE || progress->mode == PROGRESS_JSON || type == NULL) {
+    bool lasts = lasting_text(progress, line, text);
+    if (lasts) {
+        log_info("%s", text);
+    } else if (line->is == REPORT_SUMMARY && line->ok) {
+        log_info("iteration %.0f  %.2f s  the job has ended", line->iterations, line->seconds);
+    }
+    if (progress->mode == PROGRESS_NONE || progress->mode == PROGRESS_JSON || line->type == NULL) {
         return;
     }
     progress_recall(progress, line);
-    if (is(type, "iteration") || is(type, "clock") || is(type, "summary")) {
+    if (line->is == REPORT_ITERATION || line->is == REPORT_CLOCK || line->is == REPORT_SUMMARY) {
         silence_end(&progress->silence);
     }
-    if (is(type, "summary")) {
+    if (line->is == REPORT_SUMMARY) {
         report_summary(progress, line);
-    } else if (is(type, "iteration") && progress->mode != PROGRESS_LINE) {
+    } else if (line->is == REPORT_ITERATION && progress->mode != PROGRESS_LINE) {
         take_iteration(progress, line);
-    } else if (is(type, "iteration") || is(type, "clock")) {
+    } else if (line->is == REPORT_ITERATION || line->is == REPORT_CLOCK) {
         draw_in_time(progress);
-    } else if (is(type, "decision") && progress->decisions) {
-        progress_decision_text(line, text);
+    } else if (line->is == REPORT_EVENT && line->event != NULL) {
+        report_event_line(progress, line, text);
+    } else if (lasts) {
         progress_note(progress, "%s", text);
-    } else if (is(type, "note")) {
-        progress_note(progress, "note: %s", text_of(line));
-    } else if (is(type, "event") && event != NULL) {
-        report_event_line(progress, line, event);
     }
 }
 

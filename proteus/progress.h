@@ -7,7 +7,6 @@
 #include "proteus/live_line.h"
 #include "proteus/progress_text.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,16 +28,16 @@ enum progress_mode {
 
 /* Silent nodes for which the job may be waiting. Ends when they are heard or given up, or when the job goes on. */
 struct progress_silence {
-    json_t *nodes;             /* NULL: none */
+    struct report_line *line;  /* their event; NULL: none */
     int64_t began_ms, ends_ms; /* the nodes are given up at ends_ms */
 };
 
 /* The lines of iterations in mode plain. */
 struct progress_plain {
     bool begun;
-    bool measured;  /* a line with an objective was shown */
-    double seconds; /* training time of the last line shown */
-    json_t *held;   /* a line held back because it came too early; NULL: none */
+    bool measured;            /* a line with an objective was shown */
+    double seconds;           /* training time of the last line shown */
+    struct report_line *held; /* a line held back because it came too early; NULL: none */
 };
 
 struct progress {
@@ -62,13 +61,13 @@ int progress_parse(const char *text, enum progress_mode *mode, struct error *err
 
 void progress_begin(struct progress *progress, FILE *stream, enum progress_mode mode);
 /* Shows a line of the report, in all modes but json. */
-void progress_report(struct progress *progress, const json_t *line);
+void progress_report(struct progress *progress, const struct report_line *line);
 /* Mode json only: shows a line of the report, given as its text without a newline. */
 void progress_write(struct progress *progress, const char *text, size_t size);
 /* Takes note of a line that was already shown, by an earlier process. */
-void progress_recall(struct progress *progress, const json_t *line);
+void progress_recall(struct progress *progress, const struct report_line *line);
 /* Warns on standard error, in all modes, if the line is the summary of a job whose last checkpoint failed. */
-void progress_warn(struct progress *progress, const json_t *line);
+void progress_warn(struct progress *progress, const struct report_line *line);
 /* Call it a few times a second: the live line counts down. */
 void progress_tick(struct progress *progress);
 /* Prints a line that stays. */

@@ -2,7 +2,6 @@
 #include "proteus/progress_text.h"
 
 #include "agileml/base/printable.h"
-#include "agileml/control/state/report.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -65,44 +64,22 @@ static const char *plural(double count) {
 
 /* ---- The report's lines ---- */
 
-double progress_number(const json_t *line, const char *key) {
-    const json_t *value = json_object_get(line, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-const char *progress_word(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
+const char *progress_word(const char *text) {
     return text != NULL ? text : "-";
-}
-
-static bool has(const json_t *line, const char *key) {
-    return json_object_get(line, key) != NULL;
 }
 
 /* The first metric is mostly the objective under its own name; it is visited once. A null metric was not evaluated,
  * such as a test error without held-out items, and is skipped. */
-void progress_visit_metrics(const json_t *line, void (*visit)(void *context, const char *name, double value),
-                            void *context) {
-    const char *key;
-    json_t *value;
-    bool first = true;
-    double objective = progress_number(line, "objective");
-    /* jansson keeps the order of keys. The cast drops const, since jansson's macro takes a mutable object. */
-    json_object_foreach((json_t *)(uintptr_t)line, key, value) {
-        bool number = json_is_number(value) || json_is_null(value);
-        if (report_key(key) || !number) {
-            continue;
-        }
-        if (first && !isnan(objective) && json_number_value(value) != objective) {
-            visit(context, "objective", objective);
-        }
-        first = false;
-        if (json_is_number(value)) {
-            visit(context, key, json_number_value(value));
-        }
+void progress_visit_metrics(const struct report_line *line,
+                            void (*visit)(void *context, const char *name, double value), void *context) {
+    bool other = line->metric_count == 0 || line->metrics[0].value != line->objective;
+    if (other && !isnan(line->objective)) {
+        visit(context, "objective", line->objective);
     }
-    if (first && !isnan(objective)) {
-        visit(context, "objective", objective);
+    for (size_t m = 0; m < line->metric_count; m++) {
+        if (!isnan(line->metrics[m].value)) {
+            visit(context, line->metrics[m].name, line->metrics[m].value);
+        }
     }
 }
 
@@ -110,87 +87,80 @@ static void show_in_line(void *text, const char *name, double value) {
     progress_add(text, "  %s %.6g", name, value);
 }
 
-void progress_add_cluster(struct progress_text *text, const json_t *line) {
-    const json_t *stage = json_object_get(line, "stage");
-    if (json_is_string(stage)) {
-        progress_add(text, "  %s", json_string_value(stage));
-    } else if (json_is_integer(stage)) {
-        progress_add(text, "  stage %lld", (long long)json_integer_value(stage));
+void progress_add_cluster(struct progress_text *text, const struct report_line *line) {
+    if (line->stage.name[0] != '\0') {
+        progress_add(text, "  %s", line->stage.name);
+    } else if (!isnan(line->stage.number)) {
+        progress_add(text, "  stage %.0f", line->stage.number);
     }
-    if (has(line, "reliable") && has(line, "transient")) {
-        progress_add(text, ", %.0f+%.0f nodes", progress_number(line, "reliable"), progress_number(line, "transient"));
-        if (has(line, "feeders")) {
-            progress_add(text, ", %.0f feeders", progress_number(line, "feeders"));
+    if (!isnan(line->reliable) && !isnan(line->transient)) {
+        progress_add(text, ", %.0f+%.0f nodes", line->reliable, line->transient);
+        if (!isnan(line->feeders)) {
+            progress_add(text, ", %.0f feeders", line->feeders);
         }
     }
 }
 
-bool progress_is_partial(const json_t *line) {
-    return progress_number(line, "partial") < 1;
+bool progress_is_partial(const struct report_line *line) {
+    return line->partial < 1;
 }
 
-void progress_line_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
+void progress_line_text(const struct report_line *line, char bytes[PROGRESS_LINE_TEXT]) {
     struct progress_text text = {.bytes = bytes, .size = PROGRESS_LINE_TEXT};
-    const char *what = has(line, "iteration") ? "iteration" : "clock";
+    bool whole = !isnan(line->iteration);
     char number[PROGRESS_NUMBER_TEXT];
-    progress_add(&text, "%s %.0f  %.2f s", what, progress_number(line, what), progress_number(line, "seconds"));
+    progress_add(&text, "%s %.0f  %.2f s", whole ? "iteration" : "clock", whole ? line->iteration : line->clock,
+                 line->seconds);
     progress_add_cluster(&text, line);
     if (progress_is_partial(line)) {
-        progress_add(&text, "  (metrics of %.1f %% of the items)", progress_percent(progress_number(line, "partial")));
+        progress_add(&text, "  (metrics of %.1f %% of the items)", progress_percent(line->partial));
     }
     progress_visit_metrics(line, show_in_line, &text);
-    if (has(line, "items_per_second")) {
-        progress_count_text(progress_number(line, "items_per_second"), number);
+    if (!isnan(line->items_per_second)) {
+        progress_count_text(line->items_per_second, number);
         progress_add(&text, "  %s items/s", number);
     }
-    if (has(line, "bytes_sent") && has(line, "bytes_received")) {
-        progress_bytes_text(progress_number(line, "bytes_sent"), number);
+    if (!isnan(line->bytes_sent) && !isnan(line->bytes_received)) {
+        progress_bytes_text(line->bytes_sent, number);
         progress_add(&text, "  sent %s", number);
-        progress_bytes_text(progress_number(line, "bytes_received"), number);
+        progress_bytes_text(line->bytes_received, number);
         progress_add(&text, "  received %s", number);
     }
 }
 
-static void add_names(struct progress_text *text, const json_t *nodes) {
-    size_t count = json_array_size(nodes);
-    for (size_t n = 0; n < count && n < PROGRESS_NAMED_MAX; n++) {
-        const char *name = json_string_value(json_array_get(nodes, n));
+static void add_names(struct progress_text *text, const struct report_nodes *nodes) {
+    for (size_t n = 0; n < nodes->count && n < PROGRESS_NAMED_MAX; n++) {
+        const char *name = nodes->list[n].name;
         progress_add(text, "%s%s", n > 0 ? ", " : "", name != NULL ? name : "?");
     }
-    if (count > PROGRESS_NAMED_MAX) {
-        progress_add(text, " and %zu more", count - PROGRESS_NAMED_MAX);
+    if (nodes->count > PROGRESS_NAMED_MAX) {
+        progress_add(text, " and %zu more", nodes->count - PROGRESS_NAMED_MAX);
     }
 }
 
-void progress_add_silence(struct progress_text *text, const json_t *nodes, double silent, double left) {
+void progress_add_silence(struct progress_text *text, const struct report_nodes *nodes, double silent, double left) {
     add_names(text, nodes);
     progress_add(text, " silent for %.1f s, given up in %.1f s", fmax(silent, 0), fmax(left, 0));
 }
 
-void progress_event_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
+void progress_event_text(const struct report_line *line, char bytes[PROGRESS_LINE_TEXT]) {
     struct progress_text text = {.bytes = bytes, .size = PROGRESS_LINE_TEXT};
-    const json_t *nodes = json_object_get(line, "nodes");
-    const char *event = json_string_value(json_object_get(line, "event"));
-    const char *reason = json_string_value(json_object_get(line, "reason"));
-    progress_add(&text, "iteration %.0f  %.2f s  ", progress_number(line, "iteration"),
-                 progress_number(line, "seconds"));
-    if (event != NULL && strcmp(event, "silent") == 0) {
-        progress_add_silence(&text, nodes, progress_number(line, "silent_seconds"),
-                             progress_number(line, "left_seconds"));
+    progress_add(&text, "iteration %.0f  %.2f s  ", line->iteration, line->seconds);
+    if (line->happened == HAPPENED_SILENT) {
+        progress_add_silence(&text, &line->nodes, line->silent_seconds, line->left_seconds);
         return;
     }
-    progress_add(&text, "%s%s", event != NULL ? event : "?", json_array_size(nodes) > 0 ? " " : "");
-    add_names(&text, nodes);
-    if (reason != NULL) {
-        progress_add(&text, ": %s", reason);
+    progress_add(&text, "%s%s", line->event != NULL ? line->event : "?", line->nodes.count > 0 ? " " : "");
+    add_names(&text, &line->nodes);
+    if (line->reason != NULL) {
+        progress_add(&text, ": %s", line->reason);
     }
 }
 
-void progress_decision_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
+void progress_decision_text(const struct report_line *line, char bytes[PROGRESS_LINE_TEXT]) {
     struct progress_text text = {.bytes = bytes, .size = PROGRESS_LINE_TEXT};
-    const char *decision = json_string_value(json_object_get(line, "text"));
-    progress_add(&text, "iteration %.0f  %.2f s  bidbrain: %s", fmax(progress_number(line, "iteration"), 0),
-                 fmax(progress_number(line, "seconds"), 0), decision != NULL ? decision : "?");
+    progress_add(&text, "iteration %.0f  %.2f s  bidbrain: %s", fmax(line->iteration, 0), fmax(line->seconds, 0),
+                 line->text != NULL ? line->text : "?");
 }
 
 enum { SUMMARY_COLUMN = 14 };
@@ -202,46 +172,40 @@ static void show_in_summary(void *text, const char *name, double value) {
     progress_add(text, "%-*s %.6g\n", SUMMARY_COLUMN, printable, value);
 }
 
-void progress_summary_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
+void progress_summary_text(const struct report_line *line, char bytes[PROGRESS_LINE_TEXT]) {
     struct progress_text text = {.bytes = bytes, .size = PROGRESS_LINE_TEXT};
     char number[PROGRESS_NUMBER_TEXT];
-    double seconds = progress_number(line, "seconds");
-    double items = progress_number(line, "items_processed");
-    progress_add(&text, "%-*s %.0f\n", SUMMARY_COLUMN, "iterations", progress_number(line, "iterations"));
-    progress_add(&text, "%-*s %.2f\n", SUMMARY_COLUMN, "seconds", seconds);
-    if (has(line, "resumed_iteration")) {
-        progress_count_text(progress_number(line, "items_before"), number);
+    progress_add(&text, "%-*s %.0f\n", SUMMARY_COLUMN, "iterations", line->iterations);
+    progress_add(&text, "%-*s %.2f\n", SUMMARY_COLUMN, "seconds", line->seconds);
+    if (!isnan(line->resumed_iteration)) {
+        progress_count_text(line->items_before, number);
         progress_add(&text, "%-*s from iteration %.0f, clock %.0f, after %.2f s and %s items\n", SUMMARY_COLUMN,
-                     "resumed", progress_number(line, "resumed_iteration"), progress_number(line, "resumed_clock"),
-                     progress_number(line, "seconds_before"), number);
+                     "resumed", line->resumed_iteration, line->resumed_clock, line->seconds_before, number);
     }
     progress_visit_metrics(line, show_in_summary, &text);
     if (progress_is_partial(line)) {
         progress_add(&text, "%-*s metrics of %.1f %% of the items: nodes were lost before they could report\n",
-                     SUMMARY_COLUMN, "partial", progress_percent(progress_number(line, "partial")));
+                     SUMMARY_COLUMN, "partial", progress_percent(line->partial));
     }
-    progress_count_text(items, number);
+    progress_count_text(line->items_processed, number);
     progress_add(&text, "%-*s %s", SUMMARY_COLUMN, "items", number);
-    progress_count_text(seconds > 0 ? items / seconds : 0, number);
+    progress_count_text(line->seconds > 0 ? line->items_processed / line->seconds : 0, number);
     progress_add(&text, ", %s a second\n", number);
-    double failures = progress_number(line, "failures");
-    double evictions = progress_number(line, "evictions");
-    if (failures > 0 || evictions > 0) {
-        double redone = progress_number(line, "items_redone");
-        progress_count_text(redone, number);
+    if (line->failures > 0 || line->evictions > 0) {
+        progress_count_text(line->items_redone, number);
         progress_add(&text, "%-*s %.0f failure%s, %.0f eviction%s, %s item%s done again\n", SUMMARY_COLUMN,
-                     "nodes lost", failures, plural(failures), evictions, plural(evictions), number, plural(redone));
+                     "nodes lost", line->failures, plural(line->failures), line->evictions, plural(line->evictions),
+                     number, plural(line->items_redone));
     }
-    progress_bytes_text(progress_number(line, "bytes_sent"), number);
+    progress_bytes_text(line->bytes_sent, number);
     progress_add(&text, "%-*s %s sent", SUMMARY_COLUMN, "network", number);
-    progress_bytes_text(progress_number(line, "bytes_received"), number);
+    progress_bytes_text(line->bytes_received, number);
     progress_add(&text, ", %s received\n", number);
-    progress_bytes_text(progress_number(line, "memory_bytes"), number);
+    progress_bytes_text(line->memory_bytes, number);
     progress_add(&text, "%-*s %s in the largest node\n", SUMMARY_COLUMN, "memory", number);
-    double disk = progress_number(line, "disk_bytes");
-    if (disk > 0) {
-        progress_bytes_text(disk, number);
+    if (line->disk_bytes > 0) {
+        progress_bytes_text(line->disk_bytes, number);
         progress_add(&text, "%-*s %s of data that does not fit in memory, nodes waited %.1f s for it\n", SUMMARY_COLUMN,
-                     "disk", number, progress_number(line, "disk_wait_seconds"));
+                     "disk", number, line->disk_wait_seconds);
     }
 }

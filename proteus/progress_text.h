@@ -3,9 +3,7 @@
 #ifndef PROTEUS_PROGRESS_TEXT_H
 #define PROTEUS_PROGRESS_TEXT_H
 
-#include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
+#include "agileml/wire/report_line.h"
 
 enum {
     PROGRESS_NUMBER_TEXT = 32,
@@ -31,28 +29,26 @@ void progress_bytes_text(double bytes, char text[PROGRESS_NUMBER_TEXT]);
 void progress_duration_text(double seconds, char text[PROGRESS_NUMBER_TEXT]);
 
 /* Describes a line of type iteration or clock. */
-void progress_line_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
+void progress_line_text(const struct report_line *line, char text[PROGRESS_LINE_TEXT]);
 /* Describes a line of type event. */
-void progress_event_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
+void progress_event_text(const struct report_line *line, char text[PROGRESS_LINE_TEXT]);
 /* Describes a line of type summary, in several lines. */
-void progress_summary_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
+void progress_summary_text(const struct report_line *line, char text[PROGRESS_LINE_TEXT]);
 /* Describes a line of type decision. */
-void progress_decision_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
+void progress_decision_text(const struct report_line *line, char text[PROGRESS_LINE_TEXT]);
 
 /* ---- Parts of these ---- */
 
-/* Returns the line's number `key`; NaN if absent. */
-double progress_number(const json_t *line, const char *key);
-/* Returns "-" when the value is no text. */
-const char *progress_word(const json_t *object, const char *key);
+/* Returns "-" instead of NULL. */
+const char *progress_word(const char *text);
 /* Returns whether the line's metrics cover only a part of the items. */
-bool progress_is_partial(const json_t *line);
+bool progress_is_partial(const struct report_line *line);
 /* Calls `visit` for the objective and each metric of the line. */
-void progress_visit_metrics(const json_t *line, void (*visit)(void *context, const char *name, double value),
-                            void *context);
+void progress_visit_metrics(const struct report_line *line,
+                            void (*visit)(void *context, const char *name, double value), void *context);
 /* Adds a text such as " stage 2, 4+60 nodes", with the numbers of reliable and transient nodes. */
-void progress_add_cluster(struct progress_text *text, const json_t *line);
+void progress_add_cluster(struct progress_text *text, const struct report_line *line);
 /* Adds a text such as "node-3 silent for 0.6 s, given up in 0.4 s". */
-void progress_add_silence(struct progress_text *text, const json_t *nodes, double silent, double left);
+void progress_add_silence(struct progress_text *text, const struct report_nodes *nodes, double silent, double left);
 
 #endif

@@ -72,11 +72,11 @@ static char *report_name(char *const *paths, int count, int own) {
     return name;
 }
 
-static void take_line(void *context, const char *text, size_t size) {
+static void take_line(void *context, const struct report_line *line, const char *text, size_t size) {
     struct history *history = context;
-    struct report_line *kept = report_line_new(history_next(history), text, size);
+    struct history_line *kept = history_line_new(history_next(history), line, text, size);
     history_add(history, kept);
-    report_line_drop(kept);
+    history_line_drop(kept);
 }
 
 static void put_history(FILE *stream, const struct history *history) {

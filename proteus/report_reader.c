@@ -5,7 +5,6 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/text_input.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -34,13 +33,12 @@ static bool is_of_bidbrain(const char *type) {
 
 /* Takes a line of `size` bytes, followed by a 0. `whole`: its line end was read. */
 static int take_line(struct reader *reader, const char *text, size_t size, bool whole, struct error *error) {
-    json_error_t problem;
+    struct error problem = {0};
     reader->number++;
     if (size > 0 && text[size - 1] == '\r') {
         size--;
     }
-    json_t *line = json_loadb(text, size, 0, &problem);
-    const char *type = json_string_value(json_object_get(line, "type"));
+    struct report_line *line = report_line_read(text, size, &problem);
     if (line == NULL && !whole) {
         log_warn("%s:%llu: the last line is cut off; it is left out", reader->name, (unsigned long long)reader->number);
         return 0;
@@ -48,18 +46,18 @@ static int take_line(struct reader *reader, const char *text, size_t size, bool 
     int result = 0;
     if (line == NULL) {
         result = bad_line(reader, size == 0 ? "an empty line" : problem.text, error);
-    } else if (type == NULL) {
+    } else if (line->type == NULL) {
         result = bad_line(reader, "no type", error);
-    } else if (is_of_bidbrain(type)) {
+    } else if (is_of_bidbrain(line->type)) {
         result = error_set(error, AML_EINPUT,
                            "%s:%llu: a line of the report of 'bidbrain run'; expected a job's report, as --report of "
                            "'proteus run' and 'proteus controller' writes it",
                            reader->name, (unsigned long long)reader->number);
     } else {
         reader->taken++;
-        reader->take(reader->context, text, size);
+        reader->take(reader->context, line, text, size);
     }
-    json_decref(line);
+    report_line_drop(line);
     return result;
 }
 

@@ -195,7 +195,7 @@ int command_run(int argc, char **argv) {
     struct aml_option shared[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"threads", "N", AML_OPTION_INTEGER, &options.threads, 0, RUN_THREADS_MAX,
-         "worker threads of each node; 0: one, and of feeders as many as a job that chooses feeders chooses"},
+         "worker threads of each node; 0: one, but of feeders as many as --feeders auto chooses"},
         {"market", "DIR", AML_OPTION_STRING, &options.market.prices, 0, 0,
          "buy the nodes' machines in a market that replays these prices; --transient: spot ones at most (8)"},
         {"quiet", NULL, AML_OPTION_FLAG, &options.quiet, 0, 0, "print errors only"},
@@ -205,7 +205,7 @@ int command_run(int argc, char **argv) {
          "where in the prices to begin, as 2016-03-15T21:30:00Z; not given: a week after their first, or in their "
          "middle if that is earlier"},
         {"market-speed", "X", AML_OPTION_REAL, &options.market.speed, 1, MARKETPLACE_SPEED_MAX,
-         "the market's time by real time"},
+         "seconds of the market in a real second"},
         {"market-model", "MODEL", AML_OPTION_STRING, &options.market.model, 0, 0,
          "ec2-2016 (bids, whole hours) or ec2 (today)"},
         {"market-types", "LIST", AML_OPTION_STRING, &options.market.types, 0, 0,
@@ -216,9 +216,9 @@ int command_run(int argc, char **argv) {
          "a new folder that keeps the bill, logs and the like"},
         OPTIONS_TOPIC("feeders", "nodes that prepare data"),
         {"feeders", "N", AML_OPTION_STRING, &options.feeders_text, 0, 0,
-         "nodes that run the app's stages for the others; auto or auto:MAX: the job chooses how many, MAX at most (as "
-         "many as there are processors for), and their threads: all together as many as there are processors left, "
-         "or MAX"},
+         "nodes that run the app's stages for the others; auto or auto:MAX: the job chooses how many, at most MAX (not "
+         "given: as many as the processors left allow), and their threads, together at most the processors left, or "
+         "MAX if that is more"},
         OPTIONS_TOPIC("elastic", "stages, failures"),
         {"events", "FILE", AML_OPTION_STRING, &options.events_path, 0, 0,
          "planned events of the nodes and the controller"},

@@ -7,7 +7,7 @@
 struct status_call {
     bool json;
     uint64_t request;
-    json_t *answer; /* NULL: none yet */
+    struct report_line *answer; /* NULL: none yet */
 };
 
 static void ask_status(void *context, struct observer *observer) {
@@ -19,7 +19,7 @@ static bool take_status(void *context, struct observer *observer, const struct m
     struct status_call *call = context;
     (void)observer;
     if (message->type == MESSAGE_STATUS && message->status.request == call->request && call->answer == NULL) {
-        call->answer = answer_status(message);
+        call->answer = observer_status(message);
     }
     return call->answer != NULL;
 }
@@ -49,6 +49,6 @@ int command_status(int argc, char **argv) {
     const struct operator_call call = {
         .usage = USAGE, .own = own, .ask = ask_status, .answer = take_status, .tell = tell_status, .context = &status};
     int code = operator_main(&call, argc, argv);
-    json_decref(status.answer);
+    report_line_drop(status.answer);
     return code;
 }

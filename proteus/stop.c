@@ -7,7 +7,7 @@
 
 struct stop_call {
     bool now;
-    json_t *summary; /* NULL until it comes */
+    struct report_line *summary; /* NULL until it comes */
 };
 
 /* The end may take long. Meanwhile the answers to STATUS show that the controller is alive. */
@@ -22,11 +22,11 @@ static void ask_stop(void *context, struct observer *observer) {
 
 static bool take_report(void *context, struct observer *observer, const struct message *message) {
     struct stop_call *call = context;
-    json_t *line = NULL;
+    struct report_line *line = NULL;
     if (observer_take_line(observer, message, &line) && observer->ended) {
-        call->summary = json_incref(line);
+        call->summary = report_line_hold(line);
     }
-    json_decref(line);
+    report_line_drop(line);
     return call->summary != NULL;
 }
 
@@ -37,8 +37,8 @@ static int tell_summary(void *context, struct error *error) {
     if (result != 0) {
         return result;
     }
-    long long iterations = json_integer_value(json_object_get(call->summary, "iterations"));
-    printf("the job has ended after %lld iteration%s\n", iterations, iterations == 1 ? "" : "s");
+    double iterations = call->summary->iterations;
+    printf("the job has ended after %.0f iteration%s\n", iterations, iterations == 1 ? "" : "s");
     return 0;
 }
 
@@ -60,6 +60,6 @@ int command_stop(int argc, char **argv) {
                                        .tell = tell_summary,
                                        .context = &stop};
     int code = operator_main(&call, argc, argv);
-    json_decref(stop.summary);
+    report_line_drop(stop.summary);
     return code;
 }

@@ -10,6 +10,7 @@
 #include "proteus/top_view.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,11 +216,13 @@ static void ask(void *context, struct observer *observer) {
 /* Returns whether the job was about to end at the last answer, so that silence means its end. A controller's last
  * moments are too short to be seen. */
 static bool was_at_its_end(const struct top *top) {
-    const json_t *status = top->view.status;
-    const char *phase = json_string_value(json_object_get(status, "phase"));
-    double seconds = json_number_value(json_object_get(status, "seconds")) + now_seconds() - top->view.at;
+    const struct report_line *status = top->view.status;
+    if (status == NULL) {
+        return false;
+    }
+    double seconds = fmax(status->seconds, 0) + now_seconds() - top->view.at;
     bool over = forecast_left(&top->view.forecast, seconds).seconds <= 0; /* false if NaN (unknown) */
-    return status != NULL && (over || (phase != NULL && strcmp(phase, "save") == 0));
+    return over || (status->phase != NULL && strcmp(status->phase, "save") == 0);
 }
 
 static bool bear_silence(void *context, unsigned silent_ms) {
@@ -243,13 +246,13 @@ static bool take_status(void *context, struct observer *observer, const struct m
     if (message->type != MESSAGE_STATUS || message->status.request != top->asked) {
         return false; /* an answer to an older request: the next answer follows soon */
     }
-    json_t *status = answer_status(message);
+    struct report_line *status = observer_status(message);
     if (status == NULL) {
         return false;
     }
     top->ended = answer_job_is_over(status);
     top_view_take(&top->view, status, now_seconds());
-    json_decref(status);
+    report_line_drop(status);
     top->answers++;
     if (!top->once && !top->full && terminal_can_rewrite(stdout)) {
         take_screen(top);

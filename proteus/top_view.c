@@ -25,7 +25,7 @@ void top_view_open(struct top_view *view) {
 }
 
 void top_view_close(struct top_view *view) {
-    json_decref(view->status);
+    report_line_drop(view->status);
     free(view->nodes);
     *view = (struct top_view){0};
 }
@@ -52,52 +52,38 @@ static double rate_of(const struct top_counter *counter) {
 static const struct top_node *earlier(const struct top_view *view, const json_t *places, const struct top_node *node) {
     const json_t *place = json_object_get(places, node->name);
     const struct top_node *before = place != NULL ? &view->nodes[json_integer_value(place)] : NULL;
-    return before != NULL && before->process == node->process ? before : NULL;
+    return before != NULL && before->given->pid == node->given->pid ? before : NULL;
 }
 
-static struct top_node node_of(const struct top_view *view, const json_t *places, const json_t *object,
-                               const char *stage, double seconds) {
+/* `state` is NULL for a node of the job, whose state is given. */
+static struct top_node node_of(const struct top_view *view, const json_t *places, const struct report_node *given,
+                               const char *stage, const char *state, double seconds) {
     struct top_node node = {
-        .name = progress_word(object, "name"),
-        .tier = progress_word(object, "tier"),
-        .state = json_is_true(json_object_get(object, "leaving")) ? "leaving" : progress_word(object, "state"),
-        .process = progress_number(object, "pid"),
-        .clock = progress_number(object, "clock"),
-        .memory = progress_number(object, "memory_bytes"),
-        .silent = progress_number(object, "silent_ms") / 1e3,
-        .slowness = progress_number(object, "slowness_short"),
+        .given = given,
+        .name = progress_word(given->name),
+        .tier = progress_word(given->tier),
+        .state = state != NULL ? state : status_state_text(given),
     };
     const struct top_node *before = earlier(view, places, &node);
-    double bytes = progress_number(object, "bytes_sent") + progress_number(object, "bytes_received");
-    status_role_text(object, stage, node.role);
-    node.items = counter_after(before != NULL ? &before->items : NULL, progress_number(object, "items"), seconds);
+    double bytes = given->bytes_sent + given->bytes_received;
+    if (state == NULL) {
+        status_role_text(given, stage, node.role);
+    }
+    node.items = counter_after(before != NULL ? &before->items : NULL, given->items, seconds);
     node.bytes = counter_after(before != NULL ? &before->bytes : NULL, bytes, seconds);
     return node;
 }
 
-static struct top_node expected_of(const json_t *object) {
-    return (struct top_node){.name = progress_word(object, "name"),
-                             .tier = progress_word(object, "tier"),
-                             .state = "expected",
-                             .process = NAN,
-                             .clock = NAN,
-                             .memory = NAN,
-                             .silent = NAN,
-                             .slowness = NAN,
-                             .items = {.value = NAN},
-                             .bytes = {.value = NAN}};
-}
-
-static void take_forecast(struct top_view *view, const json_t *status) {
+static void take_forecast(struct top_view *view, const struct report_line *status) {
     struct forecast *forecast = &view->forecast;
-    double iteration = progress_number(status, "iteration");
-    double objective = progress_number(status, "objective");
-    bool partial = json_object_get(status, "partial") != NULL;
-    bool same = partial || objective == forecast->trend.objective; /* then the objective was probably not evaluated */
+    double iteration = status->iteration;
+    double objective = status->objective;
+    bool same = !isnan(status->partial) ||
+                objective == forecast->trend.objective; /* then the objective was probably not evaluated */
     forecast_terms(forecast, status);
     if (iteration > forecast->iteration) {
         double changes = isnan(forecast->trend.objective) ? 1 : iteration - forecast->trend.iteration;
-        forecast_take(forecast, iteration, progress_number(status, "seconds"), same ? NAN : objective, changes);
+        forecast_take(forecast, iteration, status->seconds, same ? NAN : objective, changes);
     }
 }
 
@@ -106,15 +92,15 @@ static void take_forecast(struct top_view *view, const json_t *status) {
 static double key_of(const struct top_node *node, enum top_order order) {
     switch (order) {
     case TOP_BY_CLOCK:
-        return node->clock;
+        return node->given->clock;
     case TOP_BY_ITEMS:
         return rate_of(&node->items);
     case TOP_BY_MEMORY:
-        return node->memory;
+        return node->given->memory_bytes;
     case TOP_BY_SLOWNESS:
-        return node->slowness;
+        return node->given->slowness_short;
     case TOP_BY_SILENCE:
-        return node->silent;
+        return node->given->silent_ms;
     default:
         return 0;
     }
@@ -144,28 +130,24 @@ static void sort(struct top_view *view) {
     }
 }
 
-void top_view_take(struct top_view *view, const json_t *status, double now) {
-    json_t *answer = json_deep_copy(status);
+void top_view_take(struct top_view *view, const struct report_line *status, double now) {
+    struct report_line *answer = report_line_printable(status);
     json_t *places = json_object();
-    status_make_printable(answer);
-    const json_t *nodes = json_object_get(answer, "nodes");
-    const json_t *expected = json_object_get(answer, "expected");
-    size_t running = json_array_size(nodes);
-    size_t count = running + json_array_size(expected);
+    size_t running = answer->nodes.count;
+    size_t count = running + answer->expected.count;
     struct top_node *taken = memory_zeroed(count > 0 ? count : 1, sizeof *taken);
-    const char *stage = status_stage_name(answer);
     for (size_t n = 0; n < view->count; n++) {
         json_object_set_new(places, view->nodes[n].name, json_integer((json_int_t)n));
     }
     for (size_t n = 0; n < running; n++) {
-        taken[n] = node_of(view, places, json_array_get(nodes, n), stage, now - view->at);
+        taken[n] = node_of(view, places, &answer->nodes.list[n], answer->stage.name, NULL, now - view->at);
     }
     for (size_t n = running; n < count; n++) {
-        taken[n] = expected_of(json_array_get(expected, n - running));
+        taken[n] = node_of(view, places, &answer->expected.list[n - running], "", "expected", 0);
     }
     json_decref(places);
     free(view->nodes);
-    json_decref(view->status); /* the earlier nodes' names were in it */
+    report_line_drop(view->status); /* the earlier nodes' names were in it */
     view->nodes = taken;
     view->count = count;
     view->status = answer;
@@ -223,18 +205,17 @@ static void put_job(const struct top_view *view, const struct sheet *sheet) {
     char bytes[LINE_TEXT];
     struct progress_text line = {.bytes = bytes, .size = sizeof bytes};
     char job[STATUS_JOB_TEXT];
-    double objective = progress_number(view->status, "objective");
     double iterations = view->forecast.iterations;
     status_job_text(view->status, job);
-    progress_add(&line, "%s  iteration %.0f", job, fmax(progress_number(view->status, "iteration"), 0));
+    progress_add(&line, "%s  iteration %.0f", job, fmax(view->status->iteration, 0));
     if (iterations > 0) {
         progress_add(&line, " of %.0f", iterations);
     }
-    if (!isnan(objective)) {
-        progress_add(&line, "  objective %.6g", objective);
+    if (!isnan(view->status->objective)) {
+        progress_add(&line, "  objective %.6g", view->status->objective);
     }
-    if (json_object_get(view->status, "partial") != NULL) {
-        progress_add(&line, " (of %.1f %% of the items)", progress_percent(progress_number(view->status, "partial")));
+    if (!isnan(view->status->partial)) {
+        progress_add(&line, " (of %.1f %% of the items)", progress_percent(view->status->partial));
     }
     put_line(sheet, bytes, false);
 }
@@ -274,7 +255,7 @@ static void put_progress(const struct top_view *view, const struct sheet *sheet,
     char percent[PROGRESS_NUMBER_TEXT];
     char number[PROGRESS_NUMBER_TEXT];
     char time[2 * PROGRESS_NUMBER_TEXT];
-    double seconds = fmax(progress_number(view->status, "seconds"), 0);
+    double seconds = fmax(view->status->seconds, 0);
     struct forecast_left left = forecast_left(&view->forecast, seconds > 0 ? seconds + now - view->at : 0);
     double share = live_line_left_text(&left, percent, time);
     if (time[0] != '\0') {
@@ -301,7 +282,7 @@ static void put_cluster(const struct top_view *view, const struct sheet *sheet) 
     unsigned expected = 0;
     for (size_t n = 0; n < view->count; n++) {
         const struct top_node *node = &view->nodes[n];
-        unsigned *kind = isnan(node->process)                  ? &expected
+        unsigned *kind = isnan(node->given->pid)               ? &expected
                          : strcmp(node->tier, "reliable") == 0 ? &reliable
                          : strcmp(node->tier, "feeder") == 0   ? &feeders
                                                                : &transient;
@@ -319,9 +300,8 @@ static void put_cluster(const struct top_view *view, const struct sheet *sheet) 
     if (expected > 0) {
         progress_add(&line, ", %u expected", expected);
     }
-    progress_add(
-        &line, "; failures %.0f, evictions %.0f, items redone %.0f", fmax(progress_number(view->status, "failures"), 0),
-        fmax(progress_number(view->status, "evictions"), 0), fmax(progress_number(view->status, "items_redone"), 0));
+    progress_add(&line, "; failures %.0f, evictions %.0f, items redone %.0f", fmax(view->status->failures, 0),
+                 fmax(view->status->evictions, 0), fmax(view->status->items_redone, 0));
     put_line(sheet, bytes, false);
 }
 
@@ -383,12 +363,12 @@ static void put_node(const struct top_node *node, const struct sheet *sheet, con
     add_cell(sheet, &line, node->tier, widths->tier);
     add_cell(sheet, &line, node->state, widths->state);
     add_cell(sheet, &line, node->role, widths->role);
-    add_number(&line, known(node->clock, whole_text, number), 7);
+    add_number(&line, known(node->given->clock, whole_text, number), 7);
     add_number(&line, known(rate_of(&node->items), progress_count_text, number), 7);
     add_number(&line, known(rate_of(&node->bytes), progress_bytes_text, number), 7);
-    add_number(&line, known(node->memory, progress_bytes_text, number), 7);
-    add_number(&line, known(node->slowness, status_slowness_text, number), 4);
-    add_number(&line, known(node->silent, seconds_text, number), 6);
+    add_number(&line, known(node->given->memory_bytes, progress_bytes_text, number), 7);
+    add_number(&line, known(node->given->slowness_short, status_slowness_text, number), 4);
+    add_number(&line, known(node->given->silent_ms / 1e3, seconds_text, number), 6);
     put_line(sheet, bytes, false);
 }
 

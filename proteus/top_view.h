@@ -6,7 +6,6 @@
 #include "proteus/forecast.h"
 #include "proteus/terminal.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -25,17 +24,15 @@ struct top_counter {
 };
 
 struct top_node {
-    const char *name, *tier, *state; /* point into the view's status */
+    const struct report_node *given; /* of the view's status, as are the texts below */
+    const char *name, *tier, *state;
     char role[64];
-    double process; /* id of the node's process; NaN: an expected machine */
-    double clock, memory, silent;
-    double slowness; /* over the short window; 1: an average node */
     struct top_counter items, bytes;
 };
 
 struct top_view {
-    json_t *status; /* last answer; NULL: none yet */
-    double at;      /* when it came, in seconds of a clock that does not jump */
+    struct report_line *status; /* last answer; NULL: none yet */
+    double at;                  /* when it came, in seconds of a clock that does not jump */
     struct top_node *nodes;
     size_t count;
     enum top_order order;
@@ -50,7 +47,7 @@ void top_view_open(struct top_view *view);
 void top_view_close(struct top_view *view);
 
 /* Takes an answer to STATUS that came at `now`. */
-void top_view_take(struct top_view *view, const json_t *status, double now);
+void top_view_take(struct top_view *view, const struct report_line *status, double now);
 /* Sorts by `order`. If this is the present order, reverses it. */
 void top_view_sort(struct top_view *view, enum top_order order);
 /* Moves the table by `rows` rows. */

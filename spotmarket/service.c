@@ -80,7 +80,7 @@ static const struct instance *service_role(const struct service *service, const 
     return machine != NULL && instance_lives(machine) && machine->spec->profile != NULL ? machine : NULL;
 }
 
-/* Returns whether the request's signer may do this. A user may do everything by default, a machine what its role
+/* Returns whether the request's signer may do `action`. A user may do everything by default, a machine what its role
  * allows. */
 static bool service_authorize(const struct service *service, const struct sigv4_request *request, const char *action,
                               int64_t now, struct authorized *authorized, struct api_error *error) {

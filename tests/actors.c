@@ -1,5 +1,6 @@
 /* See actors.h. */
 #include "tests/actors.h"
+#include "workers/node/node_feed.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,40 +14,6 @@ actor_id actors_node(unsigned number) {
 
 actor_id actors_server(unsigned number) {
     return actor_of_part(actors_node(number), 1);
-}
-
-/* ---- The io ---- */
-
-static uint64_t io_now(struct io *io) {
-    return ((struct actors *)(void *)io)->now_us;
-}
-
-static uint64_t io_random(struct io *io) {
-    (void)io;
-    return 1;
-}
-
-static void io_send(struct io *io, actor_id to, struct message *message) {
-    (void)io;
-    (void)to;
-    message_close(message);
-}
-
-static void io_set_timer(struct io *io, uint64_t at_us) {
-    (void)io;
-    (void)at_us;
-}
-
-static void io_connect(struct io *io, actor_id actor, const char *endpoint) {
-    (void)io;
-    (void)actor;
-    (void)endpoint;
-}
-
-static void io_admit(struct io *io, const struct wire_node *nodes, size_t count) {
-    (void)io;
-    (void)nodes;
-    (void)count;
 }
 
 static void give(struct actors *actors, actor_id from, struct message *message) {
@@ -70,7 +37,7 @@ void actors_receive(struct actors *actors, actor_id from, struct message *messag
 }
 
 void actors_pass(struct actors *actors, uint64_t us) {
-    actors->now_us += us;
+    actors->io.now_us += us;
     switch (actors->kind) {
     case ACTORS_CONTROLLER:
         controller_timer(&actors->controller);
@@ -188,7 +155,7 @@ static void open_controller(struct actors *actors) {
         .end = end_controller,
         .context = actors};
     struct error error = {0};
-    int result = controller_init(&actors->controller, &actors->io, &options, &error);
+    int result = controller_init(&actors->controller, &actors->io.io, &options, &error);
     assert(result == 0);
     (void)result;
     for (unsigned n = 0; n < ACTORS_NODES; n++) {
@@ -232,7 +199,7 @@ static void flush(struct actors *actors, unsigned origin, uint32_t partition, ui
 
 static void open_server(struct actors *actors) {
     struct message plan = make_plan();
-    server_init(&actors->server, &actors->io, actors_server(0), &actors->job, NULL);
+    server_init(&actors->server, &actors->io.io, actors_server(0), &actors->job, NULL);
     give(actors, actors_node(0), &plan);
     for (uint32_t p = 0; p < FORGE_PARTITIONS; p += 2) {
         struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .subscribe = {.partition = p, .request = 1}};
@@ -360,7 +327,7 @@ static void open_node(struct actors *actors) {
                                              .feed_drop = hook_feed_drop,
                                              .context = actors}};
     options.registration.job.clocks_per_iteration = 1;
-    node_init(&actors->node, &actors->io, &options, &actors->job);
+    node_init(&actors->node, &actors->io.io, &options, &actors->job);
     node_start(&actors->node);
     struct message welcome = {.type = MESSAGE_WELCOME, .welcome = {.name = "n", .heartbeat_ms = HEARTBEAT_MS}};
     welcome.welcome.timeout_ms = TIMEOUT_MS;
@@ -384,21 +351,16 @@ static void open_node(struct actors *actors) {
     assert(actors->node.work.activity == NODE_COMPUTING && actors->node.work.clock == 2);
     actors->fed = true;
     node_wake(&actors->node); /* requests the batches of clock 3 */
-    assert(actors->node.feed.used > 0);
+    assert(node_feed(&actors->node)->used > 0);
 }
 
 /* ---- All kinds ---- */
 
 void actors_open(struct actors *actors, enum actors_kind kind) {
     memset(actors, 0, sizeof *actors);
-    actors->io = (struct io){.now_us = io_now,
-                             .random = io_random,
-                             .send = io_send,
-                             .set_timer = io_set_timer,
-                             .connect = io_connect,
-                             .admit = io_admit};
+    fake_io_open(&actors->io);
+    actors->io.mute = true;
     actors->kind = kind;
-    actors->now_us = 1000 * 1000;
     actors->job = (struct job){.table_count = 1, .staleness = 1};
     actors->job.tables[0] = (struct table_spec){
         .name = "t", .type = AML_INT64, .mode = AML_ADD, .width = 1, .row_bytes = 8, .rows = 4 * FORGE_PARTITIONS};
@@ -463,7 +425,7 @@ static void digest_controller(const struct controller *c, uint64_t *d) {
                                 c->job.stopping,
                                 c->job.final,
                                 c->report.count,
-                                c->crashes.count,
+                                c->crashes.known.count,
                                 c->report.observer_count,
                                 (uint64_t)c->end.code,
                                 c->save.attempt,

@@ -7,6 +7,7 @@
 
 #include "agileml/control/state/controller.h"
 #include "agileml/ps/server.h"
+#include "tests/fake_io.h"
 #include "tests/forge.h"
 #include "workers/node/node.h"
 
@@ -20,11 +21,10 @@ enum actors_kind {
 };
 
 struct actors {
-    struct io io; /* must be first: the io's functions are given the io alone */
-    bool fed;     /* the node's app has stages for feeders */
+    struct fake_io io;
+    bool fed; /* the node's app has stages for feeders */
     enum actors_kind kind;
     struct job job;
-    uint64_t now_us;
     unsigned ended; /* calls of the end and rejoin hooks */
     struct wire_endpoint endpoint;
     union {

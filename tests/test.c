@@ -2,6 +2,28 @@
 
 #include <errno.h>
 
+enum { ENDS_MAX = 4096 };
+
+static struct end {
+    void (*function)(void *context);
+    void *context;
+} ends[ENDS_MAX];
+static unsigned end_count;
+
+void at_end(void (*function)(void *context), void *context) {
+    assert_true(end_count < ENDS_MAX);
+    ends[end_count++] = (struct end){.function = function, .context = context};
+}
+
+void test_run(CMUnitTestFunction test, void **state) {
+    end_count = 0; /* a failed test may have left some, whose context is gone */
+    test(state);
+    while (end_count > 0) {
+        const struct end *end = &ends[--end_count];
+        end->function(end->context);
+    }
+}
+
 extern const struct test_entry *const __start_proteus_tests[];
 extern const struct test_entry *const __stop_proteus_tests[];
 

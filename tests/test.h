@@ -22,8 +22,11 @@
 /* A test with its own set-up and tear-down functions. */
 #define TEST_WITH(name, set_up, tear_down)                                                                             \
     static void test_##name(void **state);                                                                             \
+    static void tested_##name(void **state) {                                                                          \
+        test_run(test_##name, state);                                                                                  \
+    }                                                                                                                  \
     __attribute__((section("proteus_tests"), used)) static const struct test_entry *const entry_of_##name =            \
-        &(const struct test_entry){{#name, test_##name, set_up, tear_down, NULL}, __FILE__, __LINE__};                 \
+        &(const struct test_entry){{#name, tested_##name, set_up, tear_down, NULL}, __FILE__, __LINE__};               \
     static void test_##name(void **state)
 
 struct test_entry {
@@ -31,6 +34,11 @@ struct test_entry {
     const char *file;
     int line;
 };
+
+/* Calls function(context) when the running test has passed, before its tear-down; the latest call first. */
+void at_end(void (*function)(void *context), void *context);
+/* For TEST: runs the test, then what at_end was told. */
+void test_run(CMUnitTestFunction test, void **state);
 
 /* Run all tests, for main, and return the exit status. The functions set up and tear down the whole program
  * (tests_run), or each test without its own (tests_run_each); NULL: none. A program that needs neither has no main of

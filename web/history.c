@@ -5,6 +5,7 @@
 #include "web/history_fold.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -13,7 +14,7 @@ enum { STRIDE_MAX = 1 << 30 };
 
 /* The kept lines of one type. */
 struct kept {
-    struct report_line **lines;
+    struct history_line **lines;
     uint64_t *places; /* for each line, its point's place among all points of this type, from 0 */
     size_t count, capacity;
     size_t bytes;
@@ -29,73 +30,72 @@ enum kind {
     KIND_NODES,
     KIND_DECISION,
     KIND_NOTE,
-    KIND_EVENT,
+    KIND_EVENT, /* and types without a kind */
     KINDS
 };
-static const char *const NAMES[KINDS] = {"iteration", "clock", "usage", "money", "nodes", "decision", "note", "event"};
 #define THINNED KIND_NODES /* kinds before this one are thinned */
 
 struct history {
     char run[HISTORY_RUN_TEXT];
     uint64_t next;
     bool whole;
-    struct kept kept[KINDS]; /* an unknown type counts as KIND_EVENT */
+    struct kept kept[KINDS];
 };
 
 /* ---- Lines ---- */
 
-struct report_line *report_line_new(uint64_t number, const char *text, size_t size) {
-    struct report_line *line = memory_zeroed(1, sizeof *line + size + 1);
+struct history_line *history_line_new(uint64_t number, const struct report_line *read, const char *text, size_t size) {
+    struct history_line *line = memory_zeroed(1, sizeof *line + size + 1);
     line->references = 1;
+    line->is = read != NULL ? read->is : REPORT_UNKNOWN;
+    line->seconds = read != NULL ? read->seconds : NAN;
     line->number = number;
     line->size = size;
     memcpy(line->text, text, size);
     return line;
 }
 
-struct report_line *report_line_hold(struct report_line *line) {
+static struct history_line *line_of(uint64_t number, const char *text, size_t size) {
+    struct report_line *read = report_line_read(text, size, NULL);
+    struct history_line *line = history_line_new(number, read, text, size);
+    report_line_drop(read);
+    return line;
+}
+
+struct history_line *history_line_hold(struct history_line *line) {
     line->references++;
     return line;
 }
 
-void report_line_drop(struct report_line *line) {
+void history_line_drop(struct history_line *line) {
     if (line != NULL && --line->references == 0) {
         free(line);
     }
 }
 
-/* Takes the first key "type". Texts can't look like it, since their quotes are escaped. */
-static enum kind kind_of(const struct report_line *line) {
-    const char *type = strstr(line->text, "\"type\":");
-    type = type != NULL ? strchr(type + strlen("\"type\":"), '"') : NULL;
-    for (unsigned k = 0; type != NULL && k < KINDS; k++) {
-        size_t length = strlen(NAMES[k]);
-        if (strncmp(type + 1, NAMES[k], length) == 0 && type[1 + length] == '"') {
-            return (enum kind)k;
-        }
-    }
-    return KIND_EVENT;
+static enum kind kind_of(const struct history_line *line) {
+    static const enum kind kinds[REPORT_TYPES] = {
+        [REPORT_CLOCK] = KIND_CLOCK, [REPORT_USAGE] = KIND_USAGE,       [REPORT_MONEY] = KIND_MONEY,
+        [REPORT_NODES] = KIND_NODES, [REPORT_DECISION] = KIND_DECISION, [REPORT_NOTE] = KIND_NOTE};
+    bool other = line->is != REPORT_ITERATION && kinds[line->is] == KIND_ITERATION;
+    return other ? KIND_EVENT : kinds[line->is];
 }
 
 /* Whether a line belongs to the same point as the line before. The usage of many nodes takes several lines with the
  * same time. */
-static bool is_same_point(enum kind kind, const struct report_line *line, const struct report_line *before) {
-    static const char key[] = "\"seconds\":";
-    const char *a = strstr(line->text, key);
-    const char *b = strstr(before->text, key);
-    size_t size = a != NULL ? strcspn(a, ",}") : 0;
-    return kind == KIND_USAGE && a != NULL && b != NULL && strcspn(b, ",}") == size && memcmp(a, b, size) == 0;
+static bool is_same_point(enum kind kind, const struct history_line *line, const struct history_line *before) {
+    return kind == KIND_USAGE && line->seconds == before->seconds;
 }
 
 /* ---- The kept lines of a type ---- */
 
-static void kept_append(struct kept *kept, struct report_line *line, uint64_t place) {
+static void kept_append(struct kept *kept, struct history_line *line, uint64_t place) {
     if (kept->count == kept->capacity) {
         kept->capacity = kept->capacity > 0 ? 2 * kept->capacity : 64;
         kept->lines = memory_resized(kept->lines, kept->capacity, sizeof *kept->lines);
         kept->places = memory_resized(kept->places, kept->capacity, sizeof *kept->places);
     }
-    kept->lines[kept->count] = report_line_hold(line);
+    kept->lines[kept->count] = history_line_hold(line);
     kept->places[kept->count++] = place;
     kept->bytes += line->size;
 }
@@ -109,7 +109,7 @@ static void kept_filter(struct kept *kept, bool (*stays)(const struct kept *kept
             kept->places[left++] = kept->places[l];
         } else {
             kept->bytes -= kept->lines[l]->size;
-            report_line_drop(kept->lines[l]);
+            history_line_drop(kept->lines[l]);
         }
     }
     kept->count = left;
@@ -136,17 +136,17 @@ static bool is_last_of_older_part(const struct kept *kept, size_t index) {
 static void kept_fold(struct kept *kept) {
     size_t last = older_part(kept) - 1;
     char *text = history_fold(kept->lines, last + 1);
-    struct report_line *folded = text != NULL ? report_line_new(kept->lines[last]->number, text, strlen(text))
-                                              : report_line_hold(kept->lines[last]);
+    struct history_line *folded =
+        text != NULL ? line_of(kept->lines[last]->number, text, strlen(text)) : history_line_hold(kept->lines[last]);
     free(text);
     kept->bytes += folded->size;
     kept->bytes -= kept->lines[last]->size;
-    report_line_drop(kept->lines[last]);
+    history_line_drop(kept->lines[last]);
     kept->lines[last] = folded;
     kept_filter(kept, is_last_of_older_part);
 }
 
-static void kept_add_point(struct kept *kept, enum kind kind, struct report_line *line) {
+static void kept_add_point(struct kept *kept, enum kind kind, struct history_line *line) {
     if (kept->count > 0 && is_same_point(kind, line, kept->lines[kept->count - 1])) {
         kept_append(kept, line, kept->places[kept->count - 1]);
         return; /* its bytes count when the next point comes */
@@ -155,7 +155,7 @@ static void kept_add_point(struct kept *kept, enum kind kind, struct report_line
     while (kept->count > 0 && newest % kept->stride != 0 && kept->places[kept->count - 1] == newest) {
         kept->count--; /* it was there only as the newest */
         kept->bytes -= kept->lines[kept->count]->size;
-        report_line_drop(kept->lines[kept->count]);
+        history_line_drop(kept->lines[kept->count]);
     }
     kept_append(kept, line, kept->seen++);
     while (kept->bytes > HISTORY_CURVE_BYTES && kept->count > 2 && kept->stride < STRIDE_MAX) {
@@ -165,7 +165,7 @@ static void kept_add_point(struct kept *kept, enum kind kind, struct report_line
 }
 
 /* Returns whether all lines so far are still there. */
-static bool kept_add_item(struct kept *kept, enum kind kind, struct report_line *line) {
+static bool kept_add_item(struct kept *kept, enum kind kind, struct history_line *line) {
     bool whole = true;
     kept_append(kept, line, kept->seen++);
     while (kept->bytes > HISTORY_LIST_BYTES && kept->count > 8) {
@@ -198,7 +198,7 @@ struct history *history_new(void) {
 void history_free(struct history *history) {
     for (unsigned k = 0; history != NULL && k < KINDS; k++) {
         for (size_t l = 0; l < history->kept[k].count; l++) {
-            report_line_drop(history->kept[k].lines[l]);
+            history_line_drop(history->kept[k].lines[l]);
         }
         free(history->kept[k].lines);
         free(history->kept[k].places);
@@ -206,7 +206,7 @@ void history_free(struct history *history) {
     free(history);
 }
 
-void history_add(struct history *history, struct report_line *line) {
+void history_add(struct history *history, struct history_line *line) {
     if (line->number < history->next) {
         return;
     }
@@ -230,7 +230,7 @@ const char *history_run(const struct history *history) {
 
 /* ---- As text ---- */
 
-static struct report_line *head_line(const struct history *history) {
+static struct history_line *head_line(const struct history *history) {
     char text[256];
     int size =
         snprintf(text, sizeof text, "{\"type\":\"history\",\"run\":\"%s\",\"next\":%llu,\"whole\":%s,\"strides\":[",
@@ -240,7 +240,7 @@ static struct report_line *head_line(const struct history *history) {
                          (unsigned long long)history->kept[k].stride);
     }
     size += snprintf(text + size, sizeof text - (size_t)size, "]}");
-    return report_line_new(0, text, (size_t)size);
+    return history_line_new(0, NULL, text, (size_t)size);
 }
 
 struct history_view history_view_open(const struct history *history) {
@@ -249,7 +249,7 @@ struct history_view history_view_open(const struct history *history) {
     for (unsigned k = 0; k < KINDS; k++) {
         count += history->kept[k].count;
     }
-    struct history_view view = {.lines = memory_zeroed(count, sizeof(struct report_line *)), .count = count};
+    struct history_view view = {.lines = memory_zeroed(count, sizeof(struct history_line *)), .count = count};
     view.lines[0] = head_line(history);
     for (size_t l = 1; l < count; l++) {
         unsigned first = KINDS;
@@ -260,14 +260,14 @@ struct history_view history_view_open(const struct history *history) {
                 first = k;
             }
         }
-        view.lines[l] = report_line_hold(history->kept[first].lines[at[first]++]);
+        view.lines[l] = history_line_hold(history->kept[first].lines[at[first]++]);
     }
     return view;
 }
 
 void history_view_close(struct history_view *view) {
     for (size_t l = 0; l < view->count; l++) {
-        report_line_drop(view->lines[l]);
+        history_line_drop(view->lines[l]);
     }
     free(view->lines);
     *view = (struct history_view){0};
@@ -305,13 +305,13 @@ static bool read_head(struct history *history, const char *text, uint64_t *next,
 
 /* Restores a line that was kept. Its original number and place are unknown; only their order matters. */
 static void restore_line(struct history *history, uint64_t number, const char *text, size_t size) {
-    struct report_line *line = report_line_new(number, text, size);
+    struct history_line *line = line_of(number, text, size);
     enum kind kind = kind_of(line);
     struct kept *kept = &history->kept[kind];
     bool continues = kept->count > 0 && is_same_point(kind, line, kept->lines[kept->count - 1]);
     kept_append(kept, line, continues ? kept->places[kept->count - 1] : kept->seen);
     kept->seen += continues ? 0 : kept->stride;
-    report_line_drop(line);
+    history_line_drop(line);
 }
 
 int history_read(struct history *history, FILE *stream, struct error *error) {

@@ -11,10 +11,8 @@
 #ifndef WEB_HISTORY_H
 #define WEB_HISTORY_H
 
-#include "agileml/base/error.h"
+#include "agileml/wire/report_line.h"
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -24,17 +22,20 @@ enum {
     HISTORY_RUN_TEXT = 17,         /* bytes of a run's name with its NUL */
 };
 
-/* A line of the report. Threads may share it, see report_line_hold. Its text does not change. */
-struct report_line {
+/* A line of the report. Threads may share it, see history_line_hold. Its text does not change. */
+struct history_line {
     _Atomic unsigned references;
     uint64_t number; /* number in the report, from 0 */
+    enum report_type is;
+    double seconds; /* since training began; NaN: not known */
     size_t size;
     char text[]; /* without newline, NUL-terminated */
 };
 
-struct report_line *report_line_new(uint64_t number, const char *text, size_t size); /* the line has one reference */
-struct report_line *report_line_hold(struct report_line *line);
-void report_line_drop(struct report_line *line); /* NULL is allowed */
+/* `read` is the line as it was read; NULL: it is not JSON, or no line of a report. The new line has one reference. */
+struct history_line *history_line_new(uint64_t number, const struct report_line *read, const char *text, size_t size);
+struct history_line *history_line_hold(struct history_line *line);
+void history_line_drop(struct history_line *line); /* NULL is allowed */
 
 struct history;
 
@@ -43,7 +44,7 @@ void history_free(struct history *history);
 
 /* Adds the report's next line. Ignores a line with a number below history_next. After a gap the history is no longer
  * whole. */
-void history_add(struct history *history, struct report_line *line);
+void history_add(struct history *history, struct history_line *line);
 /* Returns the number of the next line. */
 uint64_t history_next(const struct history *history);
 /* Returns a random name of this report, which distinguishes it from other reports at the same address. */
@@ -52,7 +53,7 @@ const char *history_run(const struct history *history);
 /* A history at one time, which can be written while the history goes on. Its first line is
  * {"type":"history","run":...,"next":...,"whole":...}; then come the kept lines in order. */
 struct history_view {
-    struct report_line **lines; /* including the first line; holds a reference to each */
+    struct history_line **lines; /* including the first line; holds a reference to each */
     size_t count;
 };
 struct history_view history_view_open(const struct history *history);

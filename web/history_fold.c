@@ -37,7 +37,7 @@ static void set_nodes(json_t *line, json_t *all) {
     json_object_set_new(line, "all", json_true());
 }
 
-char *history_fold(struct report_line *const *lines, size_t count) {
+char *history_fold(struct history_line *const *lines, size_t count) {
     json_t *all = json_object();
     json_t *last = NULL;
     for (size_t l = 0; l < count; l++) {

@@ -26,50 +26,46 @@ enum {
 
 /* ---- Feeding ---- */
 
-static void recent_add(struct web_feed *feed, struct report_line *line) {
+static void recent_add(struct web_feed *feed, struct history_line *line) {
     if (feed->recent_count > 0 && feed->recent[feed->recent_count - 1]->number + 1 != line->number) {
         for (size_t l = 0; l < feed->recent_count; l++) {
-            report_line_drop(feed->recent[l]); /* after a gap streams start anew */
+            history_line_drop(feed->recent[l]); /* after a gap streams start anew */
         }
         feed->recent_count = feed->recent_bytes = 0;
     }
     if (feed->recent_count == feed->recent_capacity) {
         feed->recent_capacity = feed->recent_capacity > 0 ? 2 * feed->recent_capacity : 256;
-        feed->recent = memory_resized(feed->recent, feed->recent_capacity, sizeof(struct report_line *));
+        feed->recent = memory_resized(feed->recent, feed->recent_capacity, sizeof(struct history_line *));
     }
-    feed->recent[feed->recent_count++] = report_line_hold(line);
+    feed->recent[feed->recent_count++] = history_line_hold(line);
     feed->recent_bytes += line->size;
     size_t dropped = 0;
     if (feed->recent_bytes > WEB_RECENT_BYTES) { /* drops many lines at once, so that moving the others costs little */
         while (dropped + 1 < feed->recent_count && feed->recent_bytes > WEB_RECENT_BYTES / 4 * 3) {
             feed->recent_bytes -= feed->recent[dropped]->size;
-            report_line_drop(feed->recent[dropped++]);
+            history_line_drop(feed->recent[dropped++]);
         }
         feed->recent_count -= dropped;
-        memmove(feed->recent, feed->recent + dropped, feed->recent_count * sizeof(struct report_line *));
+        memmove(feed->recent, feed->recent + dropped, feed->recent_count * sizeof(struct history_line *));
     }
-}
-
-/* Whether metrics count the line; few lines are counted. */
-static bool is_counted(const char *text) {
-    return strstr(text, "\"type\":\"event\"") != NULL || strstr(text, "\"type\":\"decision\"") != NULL ||
-           strstr(text, "\"type\":\"money\"") != NULL;
 }
 
 void web_line(struct web *web, uint64_t number, const char *text, size_t size) {
-    struct report_line *line = report_line_new(number, text, size);
-    json_t *counted = is_counted(text) ? json_loadb(text, size, 0, NULL) : NULL;
+    struct report_line *read = report_line_read(text, size, NULL);
+    struct history_line *line = history_line_new(number, read, text, size);
     pthread_mutex_lock(&web->mutex);
     if (number >= history_next(web->feed.history)) {
-        metrics_line(&web->feed.metrics, counted, clock_seconds(CLOCK_REALTIME));
+        if (read != NULL) {
+            metrics_line(&web->feed.metrics, read, clock_seconds(CLOCK_REALTIME));
+        }
         history_add(web->feed.history, line);
     }
     recent_add(&web->feed, line);
-    web->feed.over = web->feed.over || strncmp(text, "{\"type\":\"summary\"", strlen("{\"type\":\"summary\"")) == 0;
+    web->feed.over = web->feed.over || line->is == REPORT_SUMMARY;
     streams_resume(web, false);
     pthread_mutex_unlock(&web->mutex);
-    json_decref(counted);
-    report_line_drop(line);
+    report_line_drop(read);
+    history_line_drop(line);
 }
 
 uint64_t web_next(const struct web *web) {
@@ -467,7 +463,7 @@ void web_close(struct web *web) {
         pthread_join(web->keeper, NULL);
     }
     for (size_t l = 0; l < web->feed.recent_count; l++) {
-        report_line_drop(web->feed.recent[l]);
+        history_line_drop(web->feed.recent[l]);
     }
     for (size_t a = 0; a < web->action_count; a++) {
         web_action_close(&web->actions[a]);

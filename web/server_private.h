@@ -40,13 +40,13 @@ struct stream {
     struct web *web;
     struct MHD_Connection *connection;
     bool suspended;
-    bool reset;               /* it requested lines that are not kept */
-    bool ended;               /* `end` or `reset` was sent */
-    bool keepalive;           /* a comment is due */
-    uint64_t number;          /* number of the next line */
-    struct report_line *line; /* line of the present event; NULL: none */
-    char head[64];            /* sent before the line's text, or instead of it */
-    size_t sent;              /* bytes sent of the event */
+    bool reset;                /* it requested lines that are not kept */
+    bool ended;                /* `end` or `reset` was sent */
+    bool keepalive;            /* a comment is due */
+    uint64_t number;           /* number of the next line */
+    struct history_line *line; /* line of the present event; NULL: none */
+    char head[64];             /* sent before the line's text, or instead of it */
+    size_t sent;               /* bytes sent of the event */
 };
 
 /* A connection that waits for the status or for the answer to an action. */
@@ -62,7 +62,7 @@ struct waiter {
 
 struct web_feed {
     struct history *history;
-    struct report_line **recent; /* latest lines, in order, without gaps */
+    struct history_line **recent; /* latest lines, in order, without gaps */
     size_t recent_count, recent_capacity, recent_bytes;
     bool over; /* the summary was among the lines */
     struct web_view *view;

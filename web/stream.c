@@ -61,7 +61,7 @@ void waiter_free(struct web *web, struct waiter *waiter) {
 /* ---- Events ---- */
 
 /* Returns the kept line `number`; NULL if it is not kept. */
-static struct report_line *recent_line(const struct web_feed *feed, uint64_t number) {
+static struct history_line *recent_line(const struct web_feed *feed, uint64_t number) {
     uint64_t first = feed->recent_count > 0 ? feed->recent[0]->number : 0;
     return feed->recent_count > 0 && number >= first && number - first < feed->recent_count
                ? feed->recent[number - first]
@@ -79,7 +79,7 @@ static bool choose_event(struct stream *stream) {
         snprintf(stream->head, sizeof stream->head, "event: reset\ndata:\n\n");
         stream->ended = true;
     } else if (stream->number < next) {
-        stream->line = report_line_hold(recent_line(feed, stream->number));
+        stream->line = history_line_hold(recent_line(feed, stream->number));
         snprintf(stream->head, sizeof stream->head, "id: %llu\ndata: ", (unsigned long long)stream->number++);
     } else if (feed->over) {
         snprintf(stream->head, sizeof stream->head, "event: end\ndata:\n\n");
@@ -114,7 +114,7 @@ static size_t copy_event(struct stream *stream, char *buffer, size_t size) {
         begin = end;
     }
     if (stream->sent == begin) {
-        report_line_drop(stream->line);
+        history_line_drop(stream->line);
         stream->line = NULL;
         stream->head[0] = '\0';
     }
@@ -152,7 +152,7 @@ static void close_stream(void *self) {
         at = &(*at)->next;
     }
     *at = stream->next;
-    report_line_drop(stream->line);
+    history_line_drop(stream->line);
     pthread_mutex_unlock(&web->mutex);
     free(stream);
 }
@@ -205,7 +205,7 @@ enum MHD_Result stream_begin(struct web *web, struct MHD_Connection *connection)
 struct sending {
     struct web *web;
     struct web_view *view;
-    struct report_line **lines;
+    struct history_line **lines;
     size_t count;
     size_t at, sent; /* index of the present line, and its bytes already sent */
 };
@@ -238,7 +238,7 @@ static ssize_t read_lines(void *self, uint64_t position, char *buffer, size_t si
     size_t copied = 0;
     (void)position;
     while (sending->at < sending->count && copied < size) {
-        const struct report_line *line = sending->lines[sending->at];
+        const struct history_line *line = sending->lines[sending->at];
         size_t left = line->size - sending->sent;
         size_t count = left < size - copied ? left : size - copied;
         memcpy(buffer + copied, line->text + sending->sent, count);
@@ -260,7 +260,7 @@ static void close_lines(void *self) {
         view_drop(sending->view);
     } else {
         for (size_t l = 0; l < sending->count; l++) {
-            report_line_drop(sending->lines[l]);
+            history_line_drop(sending->lines[l]);
         }
         free(sending->lines);
     }
@@ -303,10 +303,10 @@ enum MHD_Result stream_send_report(struct web *web, struct MHD_Connection *conne
     int size = snprintf(head, sizeof head, "{\"type\":\"report\",\"run\":\"%s\",\"from\":%llu,\"next\":%llu}",
                         history_run(feed->history), (unsigned long long)(begin < next ? begin : next),
                         (unsigned long long)next);
-    sending->lines = memory_zeroed(feed->recent_count + 1, sizeof(struct report_line *));
-    sending->lines[sending->count++] = report_line_new(0, head, (size_t)size);
+    sending->lines = memory_zeroed(feed->recent_count + 1, sizeof(struct history_line *));
+    sending->lines[sending->count++] = history_line_new(0, NULL, head, (size_t)size);
     for (uint64_t number = begin; recent_line(feed, number) != NULL; number++) {
-        sending->lines[sending->count++] = report_line_hold(recent_line(feed, number));
+        sending->lines[sending->count++] = history_line_hold(recent_line(feed, number));
     }
     pthread_mutex_unlock(&web->mutex);
     return send_lines(web, connection, sending);
@@ -387,7 +387,7 @@ enum MHD_Result stream_send_status(struct web *web, struct MHD_Connection *conne
 
 static char *metrics_text(struct web *web, const struct held_text *held, bool open, size_t *size) {
     char *text = NULL;
-    json_t *status = json_loadb(held->text->bytes, held->text->size, 0, NULL);
+    struct report_line *status = report_line_read(held->text->bytes, held->text->size, NULL);
     FILE *stream = open_memstream(&text, size);
     if (stream == NULL) {
         memory_exhausted(1);
@@ -403,7 +403,7 @@ static char *metrics_text(struct web *web, const struct held_text *held, bool op
     if (fclose(stream) != 0) {
         memory_exhausted(*size);
     }
-    json_decref(status);
+    report_line_drop(status);
     return text;
 }
 

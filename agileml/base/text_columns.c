@@ -35,11 +35,14 @@ bool text_column_is_index(const struct text_field *field, size_t column) {
     return (length == 0 && column == 0) || strcmp(name, "index") == 0 || strcmp(name, "unnamed:0") == 0;
 }
 
-static bool has_name(const struct text_role *role, const char *name) {
-    for (const char *const *known = role->names; *known != NULL; known++) {
-        if (strcmp(*known, name) == 0) {
+bool text_role_has(const struct text_role *role, const char *name) {
+    size_t length = strlen(name);
+    for (const char *known = role->names; *known != '\0';) {
+        size_t word = strcspn(known, " ");
+        if (word == length && memcmp(known, name, word) == 0) {
             return true;
         }
+        known += word + strspn(known + word, " ");
     }
     return false;
 }
@@ -73,7 +76,7 @@ int text_columns_find(const char *line, const char *end, enum text_separator sep
             continue;
         }
         for (size_t r = 0; r < count; r++) {
-            if (!has_name(&roles[r], name)) {
+            if (!text_role_has(&roles[r], name)) {
                 continue;
             }
             if (places[r] != TEXT_COLUMN_NONE) {

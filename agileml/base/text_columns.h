@@ -20,9 +20,12 @@ enum {
 
 /* A role that a column can have. */
 struct text_role {
-    const char *name;         /* the role's name for messages, such as "user" */
-    const char *const *names; /* normalized names of columns with this role; ends with NULL */
+    const char *name;  /* the role's name for messages, such as "user" */
+    const char *names; /* normalized names of columns with this role, with a blank between two */
 };
+
+/* Whether a normalized name is one of the role's. */
+bool text_role_has(const struct text_role *role, const char *name);
 
 /* Finds the columns of roles[count] in the header [line, end). Sets places[r] to the column of role r, counted from 0,
  * or to TEXT_COLUMN_NONE, and *columns to the number of fields of the line. Returns how many roles were found.

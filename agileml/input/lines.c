@@ -8,12 +8,12 @@
 
 enum {
     BUFFER_SIZE = 1 << 16,
-    BEYOND_STEP = 1 << 16 /* bytes of a following split that are requested at first, as only one line of it is needed */
+    BEYOND_STEP = 1 << 16 /* bytes of a following extent that are requested at first: only a line of it is needed */
 };
 
-/* The bytes of a split, as they are stored in the file. */
+/* The bytes of an extent, as they are stored in the file. */
 struct range {
-    const struct input_file *file;
+    const struct input_name *file;
     uint64_t offset, end; /* bytes not requested yet */
     uint64_t step;        /* bytes of the next request */
     struct source *source;
@@ -21,28 +21,28 @@ struct range {
 
 /* What is read next.
  *
- *     SKIP ---first line end found---> BODY ---the split ends---> BEYOND ---a line end---> OVER
+ *     SKIP ---first line end found---> BODY ---the extent ends---> BEYOND ---a line end---> OVER
  *                                       '----with a CR----> BODY_CR --'--with a CR--> BEYOND_CR --> OVER
  *
- * An LF that follows the split's last CR is part of the line end, which then belongs to the following split. */
+ * An LF that follows the extent's last CR is part of the line end, which then belongs to the following extent. */
 enum phase { SKIP = 0, BODY, BODY_CR, BEYOND, BEYOND_CR, OVER };
 
-struct split_lines {
-    const struct input_splits *splits;
-    size_t next, end; /* the split after the open one, and the first split of the next file */
+struct extent_lines {
+    const struct extents *extents;
+    uint32_t next; /* the extent after the open one */
     struct range range;
-    struct text_input *piece; /* the text of the open split */
+    struct text_input *piece; /* the text of the open extent */
     bool ended;               /* the piece has no more bytes */
     enum phase phase;
     bool after_cr;      /* SKIP: the byte before was a CR */
     char last;          /* BODY: the last byte returned; 0: none */
-    size_t start, held; /* bytes of the open split not used yet: `held` bytes at buffer[start] */
+    size_t start, held; /* bytes of the open extent not used yet: `held` bytes at buffer[start] */
     char buffer[BUFFER_SIZE];
 };
 
-/* ---- The texts of splits, one after the other ---- */
+/* ---- The texts of extents, one after the other ---- */
 
-/* The text_source of the bytes of a split. */
+/* The text_source of the bytes of an extent. */
 static int read_range(void *context, void *bytes, size_t size, size_t *got, struct error *error) {
     struct range *range = context;
     int code = 0;
@@ -68,30 +68,31 @@ static int read_range(void *context, void *bytes, size_t size, size_t *got, stru
     return code;
 }
 
-static void close_piece(struct split_lines *lines) {
+static void close_piece(struct extent_lines *lines) {
     text_input_close(lines->piece);
     lines->piece = NULL;
     source_close(lines->range.source);
     lines->range.source = NULL;
 }
 
-/* Opens the next split. Its first request is for `step` bytes. */
-static int open_next(struct split_lines *lines, uint64_t step, struct error *error) {
-    const struct input_split *split = &lines->splits->splits[lines->next++];
-    const struct input_file *file = &lines->splits->files[split->file];
+/* Opens the next extent. Its first request is for `step` bytes. */
+static int open_next(struct extent_lines *lines, uint64_t step, struct error *error) {
+    const struct extent *extent = &lines->extents->at[lines->next++];
+    const struct input_name *file = extents_file(lines->extents);
     close_piece(lines);
-    lines->range = (struct range){.file = file,
-                                  .offset = split->offset,
-                                  .end = split->length == SOURCE_TO_END ? split->length : split->offset + split->length,
-                                  .step = step};
+    lines->range =
+        (struct range){.file = file,
+                       .offset = extent->offset,
+                       .end = extent->length == SOURCE_TO_END ? extent->length : extent->offset + extent->length,
+                       .step = step};
     lines->ended = false;
     const struct text_piece piece = {
-        .name = file->path, .form = file->form, .source = read_range, .context = &lines->range};
+        .name = file->path, .form = lines->extents->form, .source = read_range, .context = &lines->range};
     return text_input_open_piece(&lines->piece, &piece, error);
 }
 
-/* Fills the empty buffer from the open split's text. The buffer stays empty at the split's end. */
-static int fill(struct split_lines *lines, struct error *error) {
+/* Fills the empty buffer from the open extent's text. The buffer stays empty at the extent's end. */
+static int fill(struct extent_lines *lines, struct error *error) {
     lines->start = 0;
     if (lines->ended) {
         return 0;
@@ -103,10 +104,10 @@ static int fill(struct split_lines *lines, struct error *error) {
     return code;
 }
 
-/* Like fill, but continues with the file's following splits. The buffer stays empty at the file's end. */
-static int fill_beyond(struct split_lines *lines, struct error *error) {
+/* Like fill, but continues with the file's following extents. The buffer stays empty at the file's end. */
+static int fill_beyond(struct extent_lines *lines, struct error *error) {
     int code = lines->held == 0 ? fill(lines, error) : 0;
-    while (code == 0 && lines->held == 0 && lines->next < lines->end) {
+    while (code == 0 && lines->held == 0 && lines->next < lines->extents->count) {
         code = open_next(lines, BEYOND_STEP, error);
         code = code == 0 ? fill(lines, error) : code;
     }
@@ -115,13 +116,13 @@ static int fill_beyond(struct split_lines *lines, struct error *error) {
 
 /* ---- The phases ---- */
 
-static void take(struct split_lines *lines, size_t bytes) {
+static void take(struct extent_lines *lines, size_t bytes) {
     lines->start += bytes;
     lines->held -= bytes;
 }
 
 /* Returns the number of held bytes before the first CR or LF; all of them when there is none. */
-static size_t before_line_end(const struct split_lines *lines) {
+static size_t before_line_end(const struct extent_lines *lines) {
     const char *bytes = lines->buffer + lines->start;
     const char *lf = memchr(bytes, '\n', lines->held);
     size_t length = lf != NULL ? (size_t)(lf - bytes) : lines->held;
@@ -130,13 +131,13 @@ static size_t before_line_end(const struct split_lines *lines) {
 }
 
 /* Skips some or all of the bytes before the first line end. */
-static int skip_some(struct split_lines *lines, struct error *error) {
+static int skip_some(struct extent_lines *lines, struct error *error) {
     int code = lines->held == 0 ? fill(lines, error) : 0;
     if (code != 0) {
         return code;
     }
     if (lines->held == 0 && !lines->after_cr) {
-        lines->phase = OVER; /* no line begins in this split */
+        lines->phase = OVER; /* no line begins in this extent */
         return 0;
     }
     if (lines->after_cr) {
@@ -156,8 +157,8 @@ static int skip_some(struct split_lines *lines, struct error *error) {
     return 0;
 }
 
-/* Returns bytes of the split itself. */
-static int give_body(struct split_lines *lines, char *bytes, size_t size, size_t *given, struct error *error) {
+/* Returns bytes of the extent itself. */
+static int give_body(struct extent_lines *lines, char *bytes, size_t size, size_t *given, struct error *error) {
     int code = 0;
     if (lines->held > 0) {
         *given = lines->held < size ? lines->held : size;
@@ -175,7 +176,7 @@ static int give_body(struct split_lines *lines, char *bytes, size_t size, size_t
 }
 
 /* Returns the LF after a CR, if there is one. */
-static int give_lf(struct split_lines *lines, char *bytes, size_t *given, struct error *error) {
+static int give_lf(struct extent_lines *lines, char *bytes, size_t *given, struct error *error) {
     int code = fill_beyond(lines, error);
     if (lines->held > 0 && lines->buffer[lines->start] == '\n') {
         bytes[0] = '\n';
@@ -188,8 +189,8 @@ static int give_lf(struct split_lines *lines, char *bytes, size_t *given, struct
     return code;
 }
 
-/* Returns bytes of the following splits, up to a line end. */
-static int give_beyond(struct split_lines *lines, char *bytes, size_t size, size_t *given, struct error *error) {
+/* Returns bytes of the following extents, up to a line end. */
+static int give_beyond(struct extent_lines *lines, char *bytes, size_t size, size_t *given, struct error *error) {
     int code = fill_beyond(lines, error);
     if (lines->held == 0) {
         lines->phase = OVER;
@@ -206,9 +207,9 @@ static int give_beyond(struct split_lines *lines, char *bytes, size_t size, size
     return code;
 }
 
-/* The text_source of the lines of a split. */
+/* The text_source of the lines of an extent. */
 static int read_lines(void *context, void *bytes, size_t size, size_t *got, struct error *error) {
-    struct split_lines *lines = context;
+    struct extent_lines *lines = context;
     int code = 0;
     *got = 0;
     while (code == 0 && *got < size && lines->phase != OVER) {
@@ -237,41 +238,39 @@ static int read_lines(void *context, void *bytes, size_t size, size_t *got, stru
 }
 
 static void close_lines(void *context) {
-    struct split_lines *lines = context;
+    struct extent_lines *lines = context;
     close_piece(lines);
     free(lines);
 }
 
-/* Opens the lines of a split. The first request is for `step` bytes. */
-static int open_lines(struct text_input **input, const struct input_splits *splits, size_t index, uint64_t step,
+/* Opens the lines of an extent. The first request is for `step` bytes. */
+static int open_lines(struct text_input **input, const struct extents *extents, uint32_t index, uint64_t step,
                       struct error *error) {
-    const struct input_file *file = &splits->files[splits->splits[index].file];
-    struct split_lines *lines = memory_zeroed(1, sizeof *lines);
+    struct extent_lines *lines = memory_zeroed(1, sizeof *lines);
     *input = NULL;
-    lines->splits = splits;
+    lines->extents = extents;
     lines->next = index;
-    lines->end = file->first + file->count;
-    lines->phase = index == file->first ? BODY : SKIP;
+    lines->phase = index == 0 ? BODY : SKIP;
     int code = open_next(lines, step, error);
     if (code != 0) {
         close_lines(lines);
         return code;
     }
-    const struct text_piece text = {.name = file->path,
+    const struct text_piece text = {.name = extents_file(extents)->path,
                                     .form = TEXT_FORM_PLAIN,
-                                    .first = index == file->first,
+                                    .first = index == 0,
                                     .lines = true,
-                                    .checked = file->form == TEXT_FORM_PLAIN,
+                                    .checked = extents->form == TEXT_FORM_PLAIN,
                                     .source = read_lines,
                                     .context = lines,
                                     .close = close_lines};
     return text_input_open_piece(input, &text, error);
 }
 
-int input_lines_open(struct text_input **input, const struct input_splits *splits, size_t index, struct error *error) {
-    return open_lines(input, splits, index, SOURCE_TO_END, error);
+int input_lines_open(struct text_input **input, const struct extents *extents, uint32_t index, struct error *error) {
+    return open_lines(input, extents, index, SOURCE_TO_END, error);
 }
 
-int input_lines_peek(struct text_input **input, const struct input_splits *splits, size_t index, struct error *error) {
-    return open_lines(input, splits, index, BEYOND_STEP, error);
+int input_lines_peek(struct text_input **input, const struct extents *extents, uint32_t index, struct error *error) {
+    return open_lines(input, extents, index, BEYOND_STEP, error);
 }

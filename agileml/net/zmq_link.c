@@ -176,7 +176,7 @@ int link_open_socket(struct link *link, struct net *net, const struct net_io_opt
 
 void link_close_socket(struct link *link) {
     if (link->socket != NULL) {
-        zmq_socket_monitor(link->socket, NULL, 0); /* the door sees this event, and closes the monitor of a listener */
+        zmq_socket_monitor(link->socket, NULL, 0); /* the door sees a listener's monitor stop, and closes it */
     }
     if (link->monitor != NULL) {
         zmq_close(link->monitor);

@@ -605,6 +605,9 @@ struct message_rows {
     uint64_t next;   /* the cursor of the next piece; 0: this is the last piece */
 };
 
+/* The services of nodes for each other (workers/node/node_service.h). */
+enum service { SERVICE_FETCH, SERVICE_PARTS, SERVICE_LOTS, SERVICE_FEED, SERVICE_GOSSIP, SERVICES };
+
 /* The beginning of all messages between nodes. Nodes have no connections to each other: a server passes these messages
  * on. */
 struct message_passed {

@@ -26,9 +26,10 @@ bool lda_format_numbers_words(enum lda_format format) {
 static int read_document_lines(struct lda_reader *reader, enum lda_format format) {
     int result = 1;
     while (result > 0) {
+        result = 0;
         if (format == LDA_FORMAT_LDA_C) {
             result = lda_lda_c_line(reader, reader->lines.number - 1);
-        } else {
+        } else if (reader->corpus->empty || !lda_blank_line(reader)) {
             result = lda_add_text(reader, reader->line, reader->length);
             result = result != 0 ? result : lda_end_document(reader, reader->lines.number - 1);
         }
@@ -85,6 +86,12 @@ static int read_file(struct lda_reader *reader) {
     } else if (result == 0) {
         reader->words = !names && corpus->vocabulary != NULL ? corpus->vocabulary->count : 0;
         result = read_documents(reader, (enum lda_format)format);
+        if (result == 0 && names && reader->left_out > 0) {
+            lda_note(corpus, "%llu of %llu documents have no word and are left out, first document %llu",
+                     (unsigned long long)reader->left_out,
+                     (unsigned long long)(reader->left_out + reader->size.documents),
+                     (unsigned long long)reader->first_left_out + 1);
+        }
         reader->size.words = names ? corpus->vocabulary->count : reader->size.words;
     }
     text_lines_close(&reader->lines);
@@ -109,6 +116,7 @@ static int read_text_file(struct lda_reader *reader, const char *path, uint64_t 
 static int read_folder(struct lda_reader *reader) {
     const struct lda_corpus *corpus = reader->corpus;
     struct dirent **names;
+    char left_out[NAME_MAX + 1]; /* the first file without words */
     int result = 0;
     uint64_t number = 0;
     if (corpus->vocabulary == NULL || (corpus->format != LDA_FORMAT_AUTO && corpus->format != LDA_FORMAT_TEXT)) {
@@ -122,6 +130,9 @@ static int read_folder(struct lda_reader *reader) {
         char path[PATH_MAX];
         struct stat status;
         int length = snprintf(path, sizeof path, "%s/%s", corpus->path, names[i]->d_name);
+        if (reader->left_out == 0) {
+            snprintf(left_out, sizeof left_out, "%s", names[i]->d_name);
+        }
         free(names[i]);
         if (result != 0) {
             continue;
@@ -134,6 +145,10 @@ static int read_folder(struct lda_reader *reader) {
         }
     }
     free(names);
+    if (result == 0 && reader->left_out > 0) {
+        lda_note(corpus, "%llu of %llu files have no word and are left out, first %s",
+                 (unsigned long long)reader->left_out, (unsigned long long)number, left_out);
+    }
     reader->size.words = corpus->vocabulary->count;
     return result;
 }

@@ -86,7 +86,7 @@ extern const char *const lda_formats[];
 #define LDA_NAMESPACE_HELP "vw: the namespace whose words count"
 /* The texts of --help for the options of words. */
 #define LDA_STOP_WORDS_HELP "words, one a line, that do not count"
-#define LDA_ENGLISH_HELP    "nor does a built-in list of English ones"
+#define LDA_ENGLISH_HELP    "words of a built-in English list do not count"
 #define LDA_MINIMUM_HELP    "characters of a word, at least"
 /* Checks the text of --columns before files are read. Returns 0 or AML_EINPUT. */
 int lda_columns_check(const char *columns, struct error *error);

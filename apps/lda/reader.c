@@ -282,9 +282,16 @@ int lda_end_document(struct lda_reader *reader, uint64_t number) {
                          LDA_DOCUMENTS_MAX);
     }
     int result = lda_pass_empty(reader, number);
-    if (reader->entry_count == 0 || result != 0) {
-        result = result != 0 || !reader->corpus->empty ? result : pass(reader, number, 0, 0);
+    if (result != 0) {
         return result;
+    }
+    if (reader->entry_count == 0 && reader->corpus->empty) {
+        return pass(reader, number, 0, 0);
+    }
+    if (reader->entry_count == 0) {
+        reader->first_left_out = reader->left_out == 0 ? number : reader->first_left_out;
+        reader->left_out++;
+        return 0;
     }
     qsort(reader->entries, reader->entry_count, sizeof *reader->entries, entry_order);
     for (size_t i = 0; i < reader->entry_count; i++) { /* adds up the counts of equal words */

@@ -30,6 +30,7 @@ struct lda_reader {
     uint32_t *bag; /* words and counts */
     size_t bag_capacity;
     uint64_t passed; /* number of documents passed on or left out: all with lower numbers */
+    uint64_t left_out, first_left_out; /* documents without words; the first one's number */
     const char *id;  /* [id_length], id of the document; NULL: it has none */
     size_t id_length;
     struct tokenizer *tokenizer; /* for the formats with text */

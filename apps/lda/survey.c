@@ -107,16 +107,16 @@ static int survey_chunk(void *context, unsigned thread, const struct line_chunk 
     struct surveying *surveying = context;
     struct lda_survey *survey = surveying->survey;
     const struct lda_head *head = &surveying->file->head;
-    uint64_t before = chunk->split == 0 && head->begin > chunk->offset ? head->begin - chunk->offset : 0;
+    uint64_t before = chunk->extent == 0 && head->begin > chunk->offset ? head->begin - chunk->offset : 0;
     (void)thread;
     if (survey->chunk_count == survey->chunk_capacity) {
         survey->chunk_capacity = 2 * survey->chunk_capacity + 16;
         survey->chunks = memory_resized(survey->chunks, survey->chunk_capacity, sizeof *survey->chunks);
     }
     survey->chunks[survey->chunk_count++] = (struct lda_chunk){
-        .file = surveying->number, .split = chunk->split, .offset = chunk->offset, .line = surveying->lines};
+        .file = surveying->number, .split = chunk->extent, .offset = chunk->offset, .line = surveying->lines};
     survey->text += hash_bytes((const void *)chunk->text, chunk->size,
-                               hash_pair((uint64_t)surveying->number << 32 | chunk->split, chunk->offset));
+                               hash_pair((uint64_t)surveying->number << 32 | chunk->extent, chunk->offset));
     if (chunk->cut) {
         return error_set(surveying->error, AML_EINPUT,
                          "%s:%llu: expected lines that belong together of at most %d bytes", surveying->file->path,
@@ -132,20 +132,20 @@ static int survey_chunk(void *context, unsigned thread, const struct line_chunk 
 
 static int survey_file(struct surveying *surveying) {
     const struct lda_survey_file *file = surveying->file;
-    struct splits splits;
-    int result = splits_make(&splits, file->path, surveying->error);
+    struct extents extents;
+    int result = extents_make(&extents, file->path, 0, surveying->error);
     if (result != 0) {
         return result;
     }
-    const struct line_reading lines = {.splits = &splits,
-                                       .part = splits_all(&splits),
+    const struct line_reading lines = {.extents = &extents,
+                                       .part = extents_all(&extents),
                                        .threads = 1, /* one thread, so chunks come in order */
                                        .line_max = AML_LINE_BYTES_MAX,
                                        .group = lda_head_group(&file->head),
                                        .sink = survey_chunk,
                                        .context = surveying};
     result = line_chunks_read(&lines, surveying->error);
-    splits_close(&splits);
+    extents_close(&extents);
     if (result == 0 && file->head.format != LDA_FORMAT_LDA_C) {
         result = lda_check_counts(file->path, &file->head, surveying->counts, surveying->error);
     }

@@ -109,8 +109,7 @@ static bool are_names(const char *line, const char *end, enum text_separator sep
 /* Finds the first of `names` that a column has. Returns the column's place, or TEXT_COLUMN_NONE. */
 static int find_name(const char *line, const char *end, enum text_separator separator, const char *const *names) {
     for (; *names != NULL; names++) {
-        const char *const wanted[] = {*names, NULL};
-        const struct text_role role = {*names, wanted};
+        const struct text_role role = {*names, *names};
         struct error error;
         size_t columns;
         int place;

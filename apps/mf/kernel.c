@@ -1,6 +1,5 @@
-/* See kernel.h. This file has the reference loop, the vector operations that differ between instruction sets, the
- * choice of an implementation, and the start values. kernel_variants.h has the other operations and the loops, and
- * is included once per set. */
+/* See kernel.h. This file has the reference loop, the choice of an implementation, and the start values.
+ * kernel_variants.h has the fast loops, for each set of vector instructions (apps/vectors.h). */
 #include "apps/mf/kernel.h"
 
 #include "agileml/base/hash.h"
@@ -92,114 +91,20 @@ static double reference_squared_error(const struct mf_sgd *sgd, const struct mf_
     return sum;
 }
 
-#define MF_INLINE static inline __attribute__((always_inline))
-
-/* Vectors of 4 floats in the compiler's vector extension: SSE2 on x86-64, NEON on ARM, plain code elsewhere. */
-
-typedef float portable_vector __attribute__((vector_size(16)));
-
-MF_INLINE portable_vector portable_load_part(const float *x, uint32_t n) {
-    portable_vector v = {x[0], n > 1 ? x[1] : 0, n > 2 ? x[2] : 0, 0};
-    return v;
-}
-
-MF_INLINE void portable_store_part(float *x, portable_vector v, uint32_t n) {
-    for (uint32_t k = 0; k < n; k++) {
-        x[k] = v[k];
-    }
-}
-
-MF_INLINE portable_vector portable_multiply_add(portable_vector a, portable_vector b, portable_vector c) {
-    return a * b + c;
-}
-
-MF_INLINE float portable_sum(portable_vector v) {
-    return (v[0] + v[2]) + (v[1] + v[3]);
-}
-
-#define MF_SET   portable
-#define MF_LANES 4
-#define MF_TARGET
-#include "apps/mf/kernel_variants.h"
-
-#if defined(__x86_64__)
-
-/* Vectors of 8 floats: AVX2 and FMA (x86-64-v3). Each function names the instructions that it needs. So the file is
- * compiled for the baseline processor, and the rest of it runs anywhere. */
-
-typedef __m256 avx2_vector;
-#define MF_AVX2 __attribute__((target("avx2,fma")))
-
-MF_AVX2 MF_INLINE __m256i avx2_mask(uint32_t n) {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-MF_AVX2 MF_INLINE __m256 avx2_load_part(const float *x, uint32_t n) {
-    return _mm256_maskload_ps(x, avx2_mask(n));
-}
-
-MF_AVX2 MF_INLINE void avx2_store_part(float *x, __m256 v, uint32_t n) {
-    _mm256_maskstore_ps(x, avx2_mask(n), v);
-}
-
-MF_AVX2 MF_INLINE __m256 avx2_multiply_add(__m256 a, __m256 b, __m256 c) {
-    return _mm256_fmadd_ps(a, b, c);
-}
-
-MF_AVX2 MF_INLINE float avx2_sum(__m256 v) {
-    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
-    s = _mm_add_ss(s, _mm_movehdup_ps(s));
-    return _mm_cvtss_f32(s);
-}
-
-#define MF_SET    avx2
-#define MF_LANES  8
-#define MF_TARGET MF_AVX2
-#include "apps/mf/kernel_variants.h"
-
-/* Vectors of 16 floats: AVX-512. */
-
-typedef __m512 avx512_vector;
-#define MF_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq")))
-
-MF_AVX512 MF_INLINE __m512 avx512_load_part(const float *x, uint32_t n) {
-    return _mm512_maskz_loadu_ps((__mmask16)((1U << n) - 1U), x);
-}
-
-MF_AVX512 MF_INLINE void avx512_store_part(float *x, __m512 v, uint32_t n) {
-    _mm512_mask_storeu_ps(x, (__mmask16)((1U << n) - 1U), v);
-}
-
-MF_AVX512 MF_INLINE __m512 avx512_multiply_add(__m512 a, __m512 b, __m512 c) {
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-MF_AVX512 MF_INLINE float avx512_sum(__m512 v) {
-    return avx2_sum(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
-}
-
-#define MF_SET    avx512
-#define MF_LANES  16
-#define MF_TARGET MF_AVX512
-#include "apps/mf/kernel_variants.h"
-
-#endif
+#define VECTOR_LOOPS "apps/mf/kernel_variants.h"
+#include "apps/vector_sets.h"
 
 size_t mf_kernel_list(struct mf_kernel kernels[MF_KERNELS_MAX]) {
-    size_t count = 0;
-    kernels[count++] = (struct mf_kernel){"reference", reference_sgd_pass, reference_squared_error};
-    kernels[count++] = (struct mf_kernel){"portable", portable_sgd_pass, portable_squared_error};
+    static const struct mf_kernel all[] = {
+        {"reference", reference_sgd_pass, reference_squared_error},
+        {"portable", portable_sgd_pass, portable_squared_error},
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (avx2) {
-        kernels[count++] = (struct mf_kernel){"avx2", avx2_sgd_pass, avx2_squared_error};
-    }
-    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
-        kernels[count++] = (struct mf_kernel){"avx512", avx512_sgd_pass, avx512_squared_error};
-    }
+        {"avx2", avx2_sgd_pass, avx2_squared_error},
+        {"avx512", avx512_sgd_pass, avx512_squared_error},
 #endif
+    };
+    size_t count = 2 + vectors_wide();
+    memcpy(kernels, all, count * sizeof *all);
     return count;
 }
 

@@ -29,7 +29,7 @@ struct mf_sgd {
     unsigned char *users_touched; /* [user slots] set to 1 for each row that a pass changed; NULL: not wanted */
     unsigned char *items;
     size_t item_stride;           /* bytes */
-    unsigned char *items_touched; /* [item slots] likewise for items */
+    unsigned char *items_touched; /* [item slots] the same for items' rows */
     uint32_t rank;                /* 1..MF_RANK_MAX */
     bool biases;
     float mean;                  /* mean of the ratings: rows learn (rating - mean) * scale */
@@ -40,7 +40,7 @@ struct mf_sgd {
     float lambda;                /* regularization of the factors */
     float lambda_bias;           /* regularization of the biases, unless the penalties below are set */
     const float *user_penalties; /* [user slots] regularization of each user's bias; NULL: lambda_bias for all */
-    const float *item_penalties; /* [item slots] likewise for items */
+    const float *item_penalties; /* [item slots] regularization of each item's bias; NULL: lambda_bias */
 };
 
 /* One implementation of the loop.

@@ -11,7 +11,6 @@
 
 #include "apps/mlr/cuda_kernels.h"
 #include "apps/nn/cuda.h"
-#include "apps/nn/cuda_kernels.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -37,22 +36,12 @@ struct mlr_device {
     float *before;   /* [features + 1][stride], the weights before a step in slices; NULL: not needed yet */
     float *logits;   /* [room][stride] */
     size_t room;
-    struct nn_kernel_sums *sums;                     /* [NN_KERNEL_SUMS] */
-    struct nn_kernel_sums sums_here[NN_KERNEL_SUMS]; /* the host's copy, made in mlr_device_end */
     struct slot slots[2];
     unsigned next_slot;
     const float *items; /* the training samples on the host */
     float *kept;        /* [item_floats], a copy of `items` on the device; NULL: not kept */
     size_t item_floats;
 };
-
-/* Allocates memory on the device. *memory is NULL after an error. */
-static int allocate(float **memory, size_t floats, const char *what, struct error *error) {
-    void *bytes;
-    int result = nn_cuda_allocate(&bytes, floats * sizeof(float), what, error);
-    *memory = bytes;
-    return result;
-}
 
 /* ---- Life cycle ---- */
 
@@ -70,15 +59,12 @@ static int open_events(struct mlr_device *device, struct error *error) {
 }
 
 static int open_all(struct mlr_device *device, bool momentum, struct error *error) {
-    void *sums;
     TRY(nn_cuda_open(&device->cuda, error));
     TRY_CUDA(error, cudaStreamCreateWithFlags(&device->copy, cudaStreamNonBlocking));
     TRY(open_events(device, error));
-    TRY(nn_cuda_allocate(&sums, sizeof device->sums_here, "losses", error));
-    device->sums = sums;
-    TRY(allocate(&device->weights, table_floats(device), "the weights", error));
+    TRY(nn_cuda_floats(&device->weights, table_floats(device), "the weights", error));
     if (momentum) {
-        TRY(allocate(&device->velocity, table_floats(device), "the momentum", error));
+        TRY(nn_cuda_floats(&device->velocity, table_floats(device), "the momentum", error));
         TRY_CUDA(error,
                  cudaMemsetAsync(device->velocity, 0, table_floats(device) * sizeof(float), device->cuda.stream));
     }
@@ -109,7 +95,6 @@ void mlr_device_close(struct mlr_device *device) {
         return;
     }
     cudaDeviceSynchronize();
-    cudaFree(device->sums);
     cudaFree(device->weights);
     cudaFree(device->velocity);
     cudaFree(device->before);
@@ -145,7 +130,7 @@ int mlr_device_items(struct mlr_device *device, const float *items, size_t count
         return 0;
     }
     struct error other = {0}; /* another process may have taken the memory meanwhile */
-    int result = allocate(&device->kept, floats, "samples", &other);
+    int result = nn_cuda_floats(&device->kept, floats, "samples", &other);
     if (result == AML_ENOMEM) {
         return 0;
     }
@@ -180,7 +165,7 @@ static int fill_slot(struct mlr_device *device, const struct mlr_dense *samples,
         TRY_CUDA(error, cudaStreamSynchronize(device->cuda.stream));
         slot->room = 0;
         TRY_CUDA(error, cudaFree(slot->samples));
-        TRY(allocate(&slot->samples, floats, "the samples of a step", error));
+        TRY(nn_cuda_floats(&slot->samples, floats, "the samples of a step", error));
         slot->room = floats;
     }
     TRY_CUDA(error, cudaStreamWaitEvent(device->copy, slot->used, 0));
@@ -201,7 +186,7 @@ static int make_room(struct mlr_device *device, size_t count, struct error *erro
     TRY_CUDA(error, cudaFree(device->logits));
     device->logits = NULL;
     TRY(nn_cuda_sum_room(&device->cuda, count, error));
-    TRY(allocate(&device->logits, count * device->stride, "the logits of a step", error));
+    TRY(nn_cuda_floats(&device->logits, count * device->stride, "the logits of a step", error));
     device->room = count;
     return 0;
 }
@@ -210,7 +195,7 @@ static int make_room(struct mlr_device *device, size_t count, struct error *erro
 
 int mlr_device_begin(struct mlr_device *device, const struct mlr_weights *weights, struct error *error) {
     assert(weights->stride == device->stride && weights->bias == device->features);
-    TRY_CUDA(error, cudaMemsetAsync(device->sums, 0, sizeof device->sums_here, device->cuda.stream));
+    TRY(nn_cuda_losses_begin(&device->cuda, error));
     return nn_cuda_upload(&device->cuda, device->weights, weights->rows, table_floats(device) * sizeof(float),
                           device->cuda.stream, error);
 }
@@ -219,7 +204,7 @@ int mlr_device_begin(struct mlr_device *device, const struct mlr_weights *weight
 static int keep_weights(struct mlr_device *device, struct error *error) {
     size_t floats = table_floats(device);
     if (device->before == NULL) {
-        TRY(allocate(&device->before, floats, "the weights before a step", error));
+        TRY(nn_cuda_floats(&device->before, floats, "the weights before a step", error));
     }
     TRY_CUDA(error, cudaMemcpyAsync(device->before, device->weights, floats * sizeof(float), cudaMemcpyDeviceToDevice,
                                     device->cuda.stream));
@@ -245,7 +230,7 @@ static int forward(struct mlr_device *device, const float *weights, const float 
                                             .labels = (const uint32_t *)(const void *)(x + features),
                                             .label_stride = features + 1};
     TRY(nn_cuda_multiply(&device->cuda, &product, error));
-    TRY_CUDA(error, nn_kernel_softmax(device->cuda.stream, &logits, device->sums));
+    TRY_CUDA(error, nn_kernel_softmax(device->cuda.stream, &logits, device->cuda.sums));
     return 0;
 }
 
@@ -327,14 +312,9 @@ int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, 
     return 0;
 }
 
-int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights, struct mlr_loss *loss,
+int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights, struct nn_loss *loss,
                    struct error *error) {
-    *loss = (struct mlr_loss){0};
-    TRY(nn_cuda_download(&device->cuda, device->sums_here, device->sums, sizeof device->sums_here, error));
-    for (unsigned b = 0; b < NN_KERNEL_SUMS; b++) {
-        loss->loss += device->sums_here[b].loss;
-        loss->correct += device->sums_here[b].correct;
-    }
+    TRY(nn_cuda_losses_end(&device->cuda, loss, error));
     if (weights != NULL) {
         assert(weights->stride == device->stride && weights->bias == device->features);
         TRY(nn_cuda_download(&device->cuda, weights->rows, device->weights, table_floats(device) * sizeof(float),

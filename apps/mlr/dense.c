@@ -5,10 +5,6 @@
 #include <cblas.h>
 #include <string.h>
 
-void mlr_dense_begin(void) {
-    openblas_set_num_threads(1);
-}
-
 void mlr_dense_logits(const struct mlr_weights *weights, const struct mlr_dense *dense, size_t first, size_t end,
                       float *logits) {
     size_t classes = weights->classes;

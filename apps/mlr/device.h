@@ -37,7 +37,7 @@ int mlr_device_begin(struct mlr_device *device, const struct mlr_weights *weight
 int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, const struct mlr_step *step,
                     struct error *error);
 /* Waits for all queued work. Sets *loss to the sums since begin, and *weights to the new weights (NULL: not wanted). */
-int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights, struct mlr_loss *loss,
+int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights, struct nn_loss *loss,
                    struct error *error);
 
 #endif

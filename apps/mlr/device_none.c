@@ -38,7 +38,7 @@ int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, 
     return nn_device_check(error);
 }
 
-int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights, struct mlr_loss *loss,
+int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights, struct nn_loss *loss,
                    struct error *error) {
     (void)device;
     (void)weights;

@@ -2,13 +2,15 @@
  * double. The fast loops are written once and compiled for each set of instructions; the compiler vectorizes them. */
 #include "apps/mlr/kernel.h"
 
+#include "apps/vectors.h"
+
 #include <math.h>
 #include <string.h>
 
 /* ---- The reference ---- */
 
 static void reference_softmax(float *logits, const uint32_t *labels, size_t count, uint32_t classes,
-                              struct mlr_loss *loss) {
+                              struct nn_loss *loss) {
     for (size_t s = 0; s < count; s++) {
         float *z = logits + s * classes;
         uint32_t best = 0;
@@ -104,11 +106,9 @@ void mlr_sparse_l2(const struct mlr_weights *weights, const struct mlr_weights *
 
 /* ---- The fast loops ---- */
 
-#define MLR_BODY static inline __attribute__((always_inline))
-
 /* exp(x) for x <= 0, to about 2 units in the last place; 0 below the smallest normal number. x = n log 2 + r with
  * |r| <= log(2) / 2; A polynomial, the Taylor series, gives exp(r); 2^n is added to the exponent's bits. */
-MLR_BODY float exp_body(float x) {
+VECTOR_INLINE float exp_body(float x) {
     const float round = 12582912.0F;         /* 1.5 * 2^23: adding it leaves a whole number in the low bits */
     float clipped = x < -87.0F ? -87.0F : x; /* NaN stays NaN */
     float shifted = clipped * 1.44269504F + round;
@@ -133,7 +133,7 @@ MLR_BODY float exp_body(float x) {
 
 /* Subtracts the largest logit from a sample's logits. Counts the sample as correct if its label is the first class
  * with the largest logit. Returns the label's logit minus the largest. */
-MLR_BODY double center_body(float *z, uint32_t label, uint32_t classes, struct mlr_loss *loss) {
+VECTOR_INLINE double center_body(float *z, uint32_t label, uint32_t classes, struct nn_loss *loss) {
     float largest = z[0];
     for (uint32_t k = 1; k < classes; k++) {
         largest = z[k] > largest ? z[k] : largest;
@@ -151,8 +151,8 @@ MLR_BODY double center_body(float *z, uint32_t label, uint32_t classes, struct m
 }
 
 /* Computes the exponentials of several samples' logits in one loop, as few classes would leave vectors half empty. */
-MLR_BODY void softmax_body(float *logits, const uint32_t *labels, size_t count, uint32_t classes,
-                           struct mlr_loss *loss) {
+VECTOR_INLINE void softmax_body(float *logits, const uint32_t *labels, size_t count, uint32_t classes,
+                                struct nn_loss *loss) {
     enum { TOGETHER = 64 };
     double of_label[TOGETHER]; /* the label's logits minus the largest */
     for (size_t first = 0; first < count; first += TOGETHER) {
@@ -182,8 +182,8 @@ MLR_BODY void softmax_body(float *logits, const uint32_t *labels, size_t count, 
 
 /* Computes a sample's logits, four rows at a time, so that z is read and written once for four rows. `classes` and
  * `ones` (all values are 1) are constants where specialized code pays. */
-MLR_BODY void sample_logits(const struct mlr_weights *weights, const struct mlr_sparse *x, uint32_t classes, bool ones,
-                            float *restrict z) {
+VECTOR_INLINE void sample_logits(const struct mlr_weights *weights, const struct mlr_sparse *x, uint32_t classes,
+                                 bool ones, float *restrict z) {
     size_t stride = weights->stride;
     memcpy(z, weights->rows + weights->bias * stride, classes * sizeof *z);
     uint32_t i = 0;
@@ -207,8 +207,8 @@ MLR_BODY void sample_logits(const struct mlr_weights *weights, const struct mlr_
     }
 }
 
-MLR_BODY void sparse_logits_body(const struct mlr_weights *weights, const struct mlr_sparse *samples, size_t count,
-                                 float *logits) {
+VECTOR_INLINE void sparse_logits_body(const struct mlr_weights *weights, const struct mlr_sparse *samples, size_t count,
+                                      float *logits) {
     uint32_t classes = weights->classes;
     for (size_t s = 0; s < count; s++) {
         const struct mlr_sparse *x = &samples[s];
@@ -224,9 +224,9 @@ MLR_BODY void sparse_logits_body(const struct mlr_weights *weights, const struct
 }
 
 /* Takes the step of a sample with errors e, for its features in `part`. With one part, that is all features. */
-MLR_BODY void sample_update(const struct mlr_weights *weights, const struct mlr_sparse *x, const float *restrict e,
-                            uint32_t classes, const struct mlr_step *step, unsigned part, unsigned parts,
-                            unsigned char *restrict touched) {
+VECTOR_INLINE void sample_update(const struct mlr_weights *weights, const struct mlr_sparse *x, const float *restrict e,
+                                 uint32_t classes, const struct mlr_step *step, unsigned part, unsigned parts,
+                                 unsigned char *restrict touched) {
     for (uint32_t i = 0; i < x->count; i++) {
         uint32_t feature = x->features[i];
         if (parts > 1 && !in_part(feature, part, parts)) {
@@ -243,9 +243,9 @@ MLR_BODY void sample_update(const struct mlr_weights *weights, const struct mlr_
     }
 }
 
-MLR_BODY void sparse_update_body(const struct mlr_weights *weights, const struct mlr_sparse *samples,
-                                 const float *errors, size_t count, const struct mlr_step *step, unsigned part,
-                                 unsigned parts, unsigned char *touched) {
+VECTOR_INLINE void sparse_update_body(const struct mlr_weights *weights, const struct mlr_sparse *samples,
+                                      const float *errors, size_t count, const struct mlr_step *step, unsigned part,
+                                      unsigned parts, unsigned char *touched) {
     uint32_t classes = weights->classes;
     float *restrict bias = weights->rows + weights->bias * weights->stride;
     bool with_bias = in_part(weights->bias, part, parts);
@@ -268,7 +268,7 @@ MLR_BODY void sparse_update_body(const struct mlr_weights *weights, const struct
 
 #define MLR_VARIANT(name, target)                                                                                      \
     target static void name##_softmax(float *logits, const uint32_t *labels, size_t count, uint32_t classes,           \
-                                      struct mlr_loss *loss) {                                                         \
+                                      struct nn_loss *loss) {                                                          \
         softmax_body(logits, labels, count, classes, loss);                                                            \
     }                                                                                                                  \
     target static void name##_sparse_logits(const struct mlr_weights *weights, const struct mlr_sparse *samples,       \
@@ -281,23 +281,21 @@ MLR_BODY void sparse_update_body(const struct mlr_weights *weights, const struct
         sparse_update_body(weights, samples, errors, count, step, part, parts, touched);                               \
     }
 
-#define MLR_KERNEL(name) ((struct mlr_kernel){#name, name##_softmax, name##_sparse_logits, name##_sparse_update})
-
 MLR_VARIANT(portable, )
 #if defined(__x86_64__)
-MLR_VARIANT(avx2, __attribute__((target("avx2,fma"))))
+MLR_VARIANT(avx2, VECTOR_AVX2)
 #endif
 
 size_t mlr_kernel_list(struct mlr_kernel kernels[MLR_KERNELS_MAX]) {
-    size_t count = 0;
-    kernels[count++] = MLR_KERNEL(reference);
-    kernels[count++] = MLR_KERNEL(portable);
+    static const struct mlr_kernel all[MLR_KERNELS_MAX] = {
+        {"reference", reference_softmax, reference_sparse_logits, reference_sparse_update},
+        {"portable", portable_softmax, portable_sparse_logits, portable_sparse_update},
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        kernels[count++] = MLR_KERNEL(avx2);
-    }
+        {"avx2", avx2_softmax, avx2_sparse_logits, avx2_sparse_update},
 #endif
+    };
+    size_t count = vectors_wide() > 0 ? 3 : 2;
+    memcpy(kernels, all, count * sizeof *all);
     return count;
 }
 

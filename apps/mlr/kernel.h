@@ -9,6 +9,8 @@
 #ifndef APPS_MLR_KERNEL_H
 #define APPS_MLR_KERNEL_H
 
+#include "apps/nn/layers.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,11 +23,6 @@ struct mlr_weights {
     size_t stride; /* floats; at least classes */
     uint32_t bias;
     uint32_t classes; /* K */
-};
-
-struct mlr_loss {
-    double loss;      /* the sum over samples */
-    uint64_t correct; /* samples whose label has the largest logit (of equal logits, the first) */
 };
 
 /* A sparse sample: x has values[i] at feature features[i], and zeros elsewhere. Features are all different. */
@@ -65,7 +62,7 @@ struct mlr_step {
  * rows are in one part, so that parts share few cache lines. */
 struct mlr_kernel {
     const char *name;
-    void (*softmax)(float *logits, const uint32_t *labels, size_t count, uint32_t classes, struct mlr_loss *loss);
+    void (*softmax)(float *logits, const uint32_t *labels, size_t count, uint32_t classes, struct nn_loss *loss);
     void (*sparse_logits)(const struct mlr_weights *weights, const struct mlr_sparse *samples, size_t count,
                           float *logits);
     void (*sparse_update)(const struct mlr_weights *weights, const struct mlr_sparse *samples, const float *errors,
@@ -94,8 +91,6 @@ struct mlr_dense {
     uint32_t features; /* d */
 };
 
-/* Makes OpenBLAS run each call in the caller's thread, as the app has threads of its own. */
-void mlr_dense_begin(void);
 /* Computes the logits of the samples first..end-1 into rows first..end-1 of logits[count][classes]. */
 void mlr_dense_logits(const struct mlr_weights *weights, const struct mlr_dense *dense, size_t first, size_t end,
                       float *logits);

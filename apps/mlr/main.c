@@ -2,7 +2,7 @@
  * each feature and one for the biases, with one float for each class. The servers add up all workers' steps. Dense
  * samples are a matrix, and a step is two matrix products with the cached rows of the replicated table. Sparse
  * samples name the rows of their features. The arithmetic is in kernel.c and dense.c, or on an accelerator
- * (device.h). The readers are in samples.c, the model's file in model.c, `mlr --predict` in predict.c.
+ * (device.h). Reading is in apps/samples, the model's file in model.c, `mlr --predict` in predict.c.
  *
  * Steps and nodes: a step is over --batch samples *of all nodes together*. Each process computes its part, and the
  * servers' sum of all parts is the step. So the number of nodes changes only the speed. See docs/mlr.md. */
@@ -83,7 +83,7 @@ static const double DECAY_OF_SGD = 0.98;
 
 /* A thread's sums, in a cache line of their own. */
 struct thread_loss {
-    _Alignas(64) struct mlr_loss loss;
+    _Alignas(64) struct nn_loss loss;
 };
 
 /* The step in progress. */
@@ -125,24 +125,15 @@ struct mlr_chosen {
     bool tuned;
     bool constant; /* no model is better than the classes' shares, so no steps are taken */
     float *biases; /* [classes] start values; NULL: zeros */
-    float *zeros;  /* see samples_input */
-};
-
-/* Options of hashed samples: --hash-bits, --cross and --rare. */
-struct mlr_hashing {
-    int64_t bits;
-    const char *crosses;
-    double rare;
 };
 
 struct mlr {
+    struct samples_input input; /* first */
     const char *model_out;
-    struct samples_input input;
     struct mlr_names names;
     int64_t batch;
-    double rate, decay, lag, lambda, momentum;
+    double rate, decay, lag, lambda, momentum, rare;
     struct optimizer optimizer; /* `name` and l1 are options; `configure` sets the rest */
-    struct mlr_hashing hashing;
     /* Set by mlr_configure. */
     struct mlr_chosen chosen;
     enum layout layout;
@@ -166,7 +157,7 @@ struct mlr {
 
 /* Returns the optimizer's name. `auto` means Adam, unless samples are hashed or other options require plain steps. */
 static const char *optimizer_name(const struct mlr *mlr, bool hashed) {
-    bool plain = hashed || mlr->lag > 0 || mlr->hashing.rare > 0 || mlr->device_choice == NN_DEVICE_CUDA;
+    bool plain = hashed || mlr->lag > 0 || mlr->rare > 0 || mlr->device_choice == NN_DEVICE_CUDA;
     return strcmp(mlr->names.optimizer, "auto") != 0 ? mlr->names.optimizer
            : mlr->momentum > 0                       ? (plain ? "sgd" : "momentum")
            : plain                                   ? "sgd"
@@ -204,7 +195,7 @@ static int check_options(aml_worker *worker, struct mlr *mlr) {
     int result = app_check_data(worker, "samples", mlr->input.data.values[0], mlr->input.test.values[0],
                                 mlr->input.test_fraction);
     result = result != 0 ? result : app_result(worker, take_choices(mlr, &error), &error);
-    if (result == 0 && server_steps(mlr) && (mlr->lag > 0 || mlr->hashing.rare > 0)) {
+    if (result == 0 && server_steps(mlr) && (mlr->lag > 0 || mlr->rare > 0)) {
         return aml_error(worker, AML_EINPUT, "--%s: expected --optimizer sgd, got %s", mlr->lag > 0 ? "lag" : "rare",
                          mlr->optimizer.name);
     }
@@ -221,11 +212,11 @@ static int choose_layout(aml_worker *worker, struct mlr *mlr) {
         return aml_error(worker, AML_EINPUT, "--layout dense: expected at most %d features, %s has %u",
                          SAMPLES_DENSE_MAX, mlr->input.file.path, survey->features);
     }
-    if (mlr->hashing.rare < 0) {
+    if (mlr->rare < 0) {
         bool criteo = !mlr->input.dense && survey->format == SAMPLES_CRITEO;
-        mlr->hashing.rare = criteo && !server_steps(mlr) ? RARE_OF_CRITEO : 0;
+        mlr->rare = criteo && !server_steps(mlr) ? RARE_OF_CRITEO : 0;
     }
-    if (mlr->input.dense && mlr->hashing.rare > 0) {
+    if (mlr->input.dense && mlr->rare > 0) {
         return aml_error(worker, AML_EINPUT, "--rare: expected sparse samples, these are dense (see --layout)");
     }
     if (!mlr->input.dense && mlr->momentum > 0 && !server_steps(mlr)) {
@@ -257,11 +248,6 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
 
 /* ---- Choices by the data ---- */
 
-/* Returns the number of training samples; for Criteo lines an estimate. */
-static double training_samples(const struct mlr *mlr) {
-    return (double)mlr->input.survey.samples * (1 - mlr->input.test_fraction);
-}
-
 /* The sink of draw_criteo: ends the reading when there are enough samples. */
 static int take_criteo(void *context, const struct sample *sample, struct error *error) {
     struct statistics *statistics = context;
@@ -286,12 +272,6 @@ static int draw_criteo(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
-/* Returns the logarithm of the share of a class with `count` of the samples. Half a sample is added to each class,
- * as all samples of a class may be held out. */
-static double log_share_of(double count, double samples, uint32_t classes) {
-    return log((count + 0.5) / (samples + 0.5 * classes));
-}
-
 /* Sets the biases at the start, by the classes' shares of the training samples. */
 static int choose_biases(aml_worker *worker, struct mlr *mlr) {
     const struct statistics *statistics = &mlr->input.statistics;
@@ -305,7 +285,7 @@ static int choose_biases(aml_worker *worker, struct mlr *mlr) {
     }
     for (uint32_t k = 0; k < classes; k++) {
         mlr->chosen.biases[k] =
-            (float)log_share_of((double)statistics->label_counts[k], (double)statistics->samples, classes);
+            (float)statistics_log_share((double)statistics->label_counts[k], (double)statistics->samples, classes);
     }
     return 0;
 }
@@ -313,12 +293,12 @@ static int choose_biases(aml_worker *worker, struct mlr *mlr) {
 /* Whether the samples are Criteo lines with plain steps that are longer for rare features. Call it after
  * choose_layout. */
 static bool rare_steps(const struct mlr *mlr) {
-    return mlr->input.survey.format == SAMPLES_CRITEO && mlr->hashing.rare > 0;
+    return mlr->input.survey.format == SAMPLES_CRITEO && mlr->rare > 0;
 }
 
 /* Returns the rate for rare_steps, for each sample of a step, multiplied by the mean squared length of a sample. */
 static double rate_of_line(const struct mlr *mlr) {
-    return RATE_OF_LINE * pow(RATE_OF_RARE, 2 * mlr->hashing.rare - 1);
+    return RATE_OF_LINE * pow(RATE_OF_RARE, 2 * mlr->rare - 1);
 }
 
 /* Returns the factor from the best C for the drawn samples to that for all samples; 1 unless samples are hashed
@@ -326,7 +306,7 @@ static double rate_of_line(const struct mlr *mlr) {
  * (docs/mlr.md). */
 static double larger_c(const struct mlr *mlr) {
     bool grows = mlr->input.survey.format == SAMPLES_CRITEO && !rare_steps(mlr);
-    return grows ? sqrt(fmax(training_samples(mlr) / (double)mlr->input.statistics.drawn_count, 1)) : 1;
+    return grows ? sqrt(fmax(samples_input_training(&mlr->input) / (double)mlr->input.statistics.drawn_count, 1)) : 1;
 }
 
 /* Notes what cross-validation has chosen. */
@@ -355,7 +335,7 @@ static void make_tuning(struct mlr *mlr) {
     bool choose_c = mlr->lambda < 0;
     if (rare_steps(mlr)) {
         /* Each class has weights, so a step changes the difference of the logits twice. */
-        const struct validate_pace pace = {.rate = 2 * rate_of_line(mlr), .rare = mlr->hashing.rare};
+        const struct validate_pace pace = {.rate = 2 * rate_of_line(mlr), .rare = mlr->rare};
         tuning_make_by_steps(tuning, &input->statistics, &input->scale, &pace, choose_c);
     } else {
         tuning_make(tuning, &input->statistics, &input->scale, input->dense, input->survey.labels.count, choose_c);
@@ -368,26 +348,13 @@ static int tune(aml_worker *worker, struct mlr *mlr) {
     struct mlr_chosen *chosen = &mlr->chosen;
     make_tuning(mlr);
     chosen->tuned = true;
-    input->scale = chosen->tuning.scale;
+    samples_input_standardize(worker, input, &chosen->tuning.scale);
     if (chosen->tuning.validated) {
         const struct validated *validation = &chosen->tuning.validation;
         chosen->constant = !(validation->loss < validation->constant);
-        chosen->lambda =
-            validate_lambda(validation->c * larger_c(mlr), training_samples(mlr), input->survey.labels.count);
+        chosen->lambda = validate_lambda(validation->c * larger_c(mlr), samples_input_training(&mlr->input),
+                                         input->survey.labels.count);
         note_validation(worker, mlr);
-    }
-    if (input->survey.places.count == 0 && chosen->tuning.factors != NULL) { /* bytes not compared yet */
-        const unsigned char *factors = (const void *)chosen->tuning.factors;
-        aml_input_mark(worker, "values",
-                       hash_bytes(factors, input->survey.features * sizeof *chosen->tuning.factors, 0));
-    }
-    if (input->scale.centres != NULL) {
-        chosen->zeros = calloc(input->survey.features, sizeof *chosen->zeros);
-        if (chosen->zeros == NULL) {
-            return aml_error(worker, AML_ENOMEM, "no memory for %u features", input->survey.features);
-        }
-        scale_zeros(&input->scale, chosen->zeros);
-        input->zeros = chosen->zeros;
     }
     statistics_drop_samples(&input->statistics);
     return choose_biases(worker, mlr);
@@ -426,7 +393,7 @@ static void set_optimizer(struct mlr *mlr) {
 
 /* Returns the default of --iterations for rare_steps. */
 static double rare_iterations(const struct mlr *mlr) {
-    double samples = training_samples(mlr);
+    double samples = samples_input_training(&mlr->input);
     return fmax(ceil(SAMPLES_MIN_RARE / samples), fmin(ceil(ENOUGH_RARE / samples), ITERATIONS_RARE));
 }
 
@@ -434,7 +401,7 @@ static double rare_iterations(const struct mlr *mlr) {
 static int choose_steps(aml_worker *worker, struct mlr *mlr) {
     struct mlr_chosen *chosen = &mlr->chosen;
     const struct samples_survey *survey = &mlr->input.survey;
-    double samples = training_samples(mlr);
+    double samples = samples_input_training(&mlr->input);
     chosen->lambda = mlr->lambda >= 0 ? mlr->lambda : LAMBDA_DEFAULT;
     double batch = samples / BATCH_PART;
     double most = BATCH_MAX;
@@ -465,7 +432,7 @@ static int64_t default_iterations(const struct mlr *mlr, int64_t clocks) {
 /* Sets the job's clocks and iterations, and how the rate falls over them. */
 static void choose_clocks(aml_worker *worker, struct mlr *mlr, struct aml_app *app) {
     /* With one step per clock, the number of nodes changes only the speed. */
-    double samples = training_samples(mlr);
+    double samples = samples_input_training(&mlr->input);
     int64_t clocks = (int64_t)fmin(fmax(round(samples / (double)mlr->chosen.batch), 1), CLOCKS_MAX);
     int64_t given = aml_iterations(worker);
     clocks = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : clocks;
@@ -486,78 +453,22 @@ static void weights_start(void *context, uint64_t key, void *row) {
     }
 }
 
-/* Sets up --hash-bits and --cross, and makes the survey of Criteo lines. */
-static int survey_criteo(aml_worker *worker, struct mlr *mlr) {
-    struct error error = {0};
-    struct mlr_hash *hash = &mlr->input.file.hash;
-    *hash = (struct mlr_hash){.bits = (uint32_t)(mlr->hashing.bits > 0 ? mlr->hashing.bits : MLR_HASH_BITS_DEFAULT)};
-    if (hash->bits < MLR_HASH_BITS_MIN) {
-        return aml_error(worker, AML_EINPUT, "--hash-bits: expected %d to %d, got %u", MLR_HASH_BITS_MIN,
-                         MLR_HASH_BITS_MAX, hash->bits);
-    }
-    if (mlr->input.scale.kind != SCALE_AUTO && mlr->input.scale.kind != SCALE_NONE &&
-        mlr->input.scale.kind != SCALE_UNIT) {
-        return aml_error(worker, AML_EINPUT, "--scale: expected none or unit for Criteo lines, got '%s'",
-                         mlr->input.scale_name);
-    }
-    mlr->input.scale.kind = mlr->input.scale.kind == SCALE_AUTO ? SCALE_NONE : mlr->input.scale.kind;
-    mlr->input.file.format = SAMPLES_CRITEO;
-    int result = mlr->hashing.crosses != NULL ? mlr_hash_add_crosses(hash, mlr->hashing.crosses, &error) : 0;
-    result = result == 0 ? samples_survey_criteo(&mlr->input.file, &mlr->input.survey, &error) : result;
-    return app_result(worker, result, &error);
-}
-
 static int survey_data(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
-    bool criteo = false;
-    samples_survey_close(&mlr->input.survey);
-    mlr->input.seed = aml_seed(worker);
     mlr->input.with_statistics = !aml_only_checks(worker);
     mlr->input.numbered = true;
-    int result = samples_are_criteo(&mlr->input.file, &criteo, &error);
-    if (result != 0) {
-        return app_result(worker, result, &error);
-    }
-    if (!criteo && (mlr->hashing.bits > 0 || mlr->hashing.crosses != NULL)) {
-        return aml_error(worker, AML_EINPUT, "--%s: expected Criteo lines, %s is something else (see --format)",
-                         mlr->hashing.bits > 0 ? "hash-bits" : "cross", mlr->input.file.path);
-    }
-    result = criteo ? survey_criteo(worker, mlr) : samples_input_survey(worker, &mlr->input);
+    int result = samples_input_survey(worker, &mlr->input);
     if (result != 0) {
         return result;
     }
-    mlr->input.scale.features = mlr->input.survey.features;
-    mlr->input.scale.maxima = mlr->input.survey.maxima;
     samples_input_mark(worker, &mlr->input);
-    mlr->optimizer.name = optimizer_name(mlr, criteo);
+    mlr->optimizer.name = optimizer_name(mlr, mlr->input.survey.format == SAMPLES_CRITEO);
     result = app_result(worker, optimizer_choose(&mlr->optimizer, &error), &error);
     result = result == 0 ? choose_layout(worker, mlr) : result;
     return result != 0 ? result : choose_steps(worker, mlr);
 }
 
-static int run_decode(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
-    const struct mlr *mlr = context;
-    (void)random;
-    return samples_input_decode(worker, &mlr->input, in, out);
-}
-
-static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
-    const struct mlr *mlr = context;
-    (void)worker;
-    samples_input_shift(&mlr->input, random, in, out);
-    return 0;
-}
-
-static int run_scale(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
-    const struct mlr *mlr = context;
-    (void)worker;
-    (void)random;
-    samples_input_scale(&mlr->input, in, out);
-    return 0;
-}
-
 static int mlr_configure(aml_worker *worker, struct aml_app *app) {
-    static const struct samples_runs runs = {.decode = run_decode, .shift = run_shift, .scale = run_scale};
     static const char *const steering[] = {"rate", "decay", "lag", NULL};
     static const char *const steering_of_ftrl[] = {"decay", "lag", NULL}; /* FTRL's z depends on all earlier rates */
     struct mlr *mlr = app->context;
@@ -578,14 +489,9 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     app->steering = mlr->optimizer.kind == OPTIMIZER_FTRL ? steering_of_ftrl : steering;
     mlr->narrow = mlr->input.dense && (mlr->momentum == 0 || server_steps(mlr)) &&
                   mlr_narrow_choose(mlr->input.survey.features, mlr->input.survey.labels.count, &mlr->narrow_kernel);
-    mlr_dense_begin();
-    result = samples_input_declare_stages(worker, &mlr->input, app, &runs);
+    nn_blas_begin();
+    result = samples_input_declare_stages(worker, &mlr->input, app);
     return result != 0 ? result : choose_device(worker, mlr);
-}
-
-static int mlr_read(aml_worker *worker, void *context) {
-    const struct mlr *mlr = context;
-    return samples_input_read(worker, &mlr->input);
 }
 
 /* ---- Training ---- */
@@ -641,11 +547,11 @@ static double estimated(const struct estimate *estimate, float count) {
  * weights of a rare feature, as a sparse step changes only its samples' features. So the expected decay of each
  * weight is that of a dense step. */
 static void set_pace(const struct mlr *mlr, struct mlr_pace *pace, double part) {
-    if (mlr->hashing.rare == 0) {
+    if (mlr->rare == 0) {
         *pace = (struct mlr_pace){.rate = 1, .decay = (float)(1 / part)};
         return;
     }
-    pace->rate = (float)pow(part, -mlr->hashing.rare);
+    pace->rate = (float)pow(part, -mlr->rare);
     if (mlr->common_rate > 0) {
         pace->rate = (float)fmin((double)pace->rate, mlr->common_rate / (mlr->first_rate * part));
     }
@@ -729,10 +635,10 @@ static double plain_rate(aml_worker *worker, const struct mlr *mlr) {
     if (rare_steps(mlr)) {
         return rate_of_line(mlr) * step_samples(worker, mlr, &steps) / length;
     }
-    if (mlr->chosen.tuned && mlr->chosen.tuning.curvature > 0 && mlr->hashing.rare == 0) {
+    if (mlr->chosen.tuned && mlr->chosen.tuning.curvature > 0 && mlr->rare == 0) {
         rate = RATE_OF_CURVATURE / mlr->chosen.tuning.curvature;
     }
-    return rate * (1 - mlr->momentum) * pow(RATE_OF_RARE, 2 * mlr->hashing.rare);
+    return rate * (1 - mlr->momentum) * pow(RATE_OF_RARE, 2 * mlr->rare);
 }
 
 static int mlr_begin(aml_worker *worker, void *context) {
@@ -869,8 +775,8 @@ static void part_backward(void *context, unsigned thread, unsigned threads) {
     }
 }
 
-static struct mlr_loss sum_losses(const struct mlr *mlr) {
-    struct mlr_loss sum = {0};
+static struct nn_loss sum_losses(const struct mlr *mlr) {
+    struct nn_loss sum = {0};
     for (unsigned t = 0; t < mlr->threads.count; t++) {
         sum.loss += mlr->threads.losses[t].loss.loss;
         sum.correct += mlr->threads.losses[t].loss.correct;
@@ -887,7 +793,7 @@ static int begin_steps(aml_worker *worker, struct mlr *mlr) {
                : nn_device_result(worker, mlr_device_begin(mlr->device, &mlr->minibatch.weights, &error), &error);
 }
 
-static int end_steps(aml_worker *worker, struct mlr *mlr, bool changed, struct mlr_loss *loss) {
+static int end_steps(aml_worker *worker, struct mlr *mlr, bool changed, struct nn_loss *loss) {
     struct error error = {0};
     if (mlr->device == NULL) {
         *loss = sum_losses(mlr);
@@ -997,7 +903,7 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
         batch->step.l2 = sends_l2(mlr) ? (float)(mlr->chosen.lambda / samples) : 0;
         result = take_slices(worker, mlr, &items, end - first, end == count, &values);
     }
-    struct mlr_loss loss;
+    struct nn_loss loss;
     result = result == 0 ? end_steps(worker, mlr, true, &loss) : result;
     if (result != 0) {
         return result;
@@ -1009,34 +915,6 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     return 0;
 }
 
-/* Returns the logarithm of a class's share of the training samples. Criteo lines have no survey; their share is that
- * of the samples read. */
-static double log_share(const aml_worker *worker, const struct mlr *mlr, uint32_t label) {
-    double samples = (double)aml_total_items(worker);
-    double count;
-    if (mlr->input.statistics.samples > 0 && mlr->input.survey.format != SAMPLES_CRITEO) {
-        count = (double)mlr->input.statistics.label_counts[label];
-        samples = (double)mlr->input.statistics.samples;
-    } else if (mlr->input.survey.format == SAMPLES_CRITEO) {
-        double clicks = aml_total(worker, SAMPLES_TOTAL_LABELS);
-        count = label == 1 ? clicks : samples - clicks;
-    } else {
-        count = (double)mlr->input.survey.labels.items[label].count;
-        samples = (double)mlr->input.survey.samples;
-    }
-    return log_share_of(count, samples, mlr->input.survey.labels.count);
-}
-
-/* Returns the mean training loss of a model that knows only the classes' shares. */
-static double constant_loss(const aml_worker *worker, const struct mlr *mlr) {
-    double loss = 0;
-    for (uint32_t k = 0; k < mlr->input.survey.labels.count; k++) {
-        double share = log_share(worker, mlr, k);
-        loss -= exp(share) * share;
-    }
-    return loss;
-}
-
 static int mlr_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
     struct mlr *mlr = context;
     double constant = 0;
@@ -1046,11 +924,11 @@ static int mlr_evaluate(aml_worker *worker, const void *items, size_t count, voi
         size_t together = count - first < EVALUATED_TOGETHER ? count - first : EVALUATED_TOGETHER;
         items = batch_take(mlr, items, together, first + together == count);
         for (size_t s = 0; s < together; s++) {
-            constant -= log_share(worker, mlr, mlr->minibatch.labels[s]);
+            constant -= samples_input_log_share(worker, &mlr->input, mlr->minibatch.labels[s]);
         }
         result = take_step(worker, mlr, false);
     }
-    struct mlr_loss loss;
+    struct nn_loss loss;
     result = result == 0 ? end_steps(worker, mlr, false, &loss) : result;
     if (result != 0) {
         return result;
@@ -1077,21 +955,16 @@ static int save_rows(void *context, const uint64_t *keys, const void *rows, size
 
 /* Reports when the model is no better than one that knows only the classes' shares. */
 static void compare_with_constant(aml_worker *worker, const struct mlr *mlr) {
-    double loss = aml_metric_value(worker, LOSS);
     double test_loss = aml_metric_value(worker, TEST_LOSS);
     double test_constant = aml_metric_value(worker, TEST_CONSTANT);
-    double constant = constant_loss(worker, mlr);
     bool tested = !isnan(test_constant);
     bool trained = !isnan(aml_metric_value(worker, TRAIN_ACCURACY)); /* false when a resumed job had no clock left */
     if (tested && !(test_loss < test_constant)) {
         aml_note(worker,
                  "the model is no better than a constant: its test loss is %.6g, that of the classes' shares %.6g",
                  test_loss, test_constant);
-    } else if (trained && !(loss < constant)) {
-        aml_note(worker,
-                 "the model is no better than a constant: its loss on the training data is %.6g, that of the classes' "
-                 "shares %.6g",
-                 loss, constant);
+    } else if (trained) {
+        samples_input_compare(worker, &mlr->input, aml_metric_value(worker, LOSS), !mlr->chosen.constant);
     }
 }
 
@@ -1101,16 +974,10 @@ static int mlr_finish(aml_worker *worker, void *context) {
     if (mlr->model_out == NULL) {
         return 0;
     }
-    const struct mlr_model_header header = {.scale = mlr->input.scale,
-                                            .index_base = mlr->input.file.index_base,
-                                            .numbering = &mlr->input.survey.numbering,
-                                            .hash = &mlr->input.file.hash,
-                                            .images = mlr->input.file.images.shape,
-                                            .labels = &mlr->input.survey.labels,
-                                            .names = &mlr->input.survey.columns.names};
+    const struct samples_model samples = samples_input_model(&mlr->input);
     struct mlr_save save = {.worker = worker};
     struct error error = {0};
-    int result = mlr_model_writer_open(&save.writer, mlr->model_out, &header, &error);
+    int result = mlr_model_writer_open(&save.writer, mlr->model_out, &samples, &error);
     if (result == 0) {
         result = aml_scan(worker, WEIGHTS, save_rows, &save);
         result = mlr_model_writer_close(save.writer, result, &error);
@@ -1143,7 +1010,7 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
         .evaluate_every = CLOCKS_MAX, /* after each iteration, as clocks are short */
         .configure = mlr_configure,
         .read_only_emits = 1,
-        .read = mlr_read,
+        .read = samples_input_read,
         .begin = mlr_begin,
         .clock = mlr_clock,
         .evaluate = mlr_evaluate,
@@ -1156,51 +1023,24 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
     mlr_device_close(mlr->device);
     tuning_close(&mlr->chosen.tuning);
     free(mlr->chosen.biases);
-    free(mlr->chosen.zeros);
     samples_input_close(&mlr->input);
     return status;
 }
 
 int main(int argc, char **argv) {
-    struct mlr mlr = {
-        .input = {.format_name = "auto", .scale_name = "auto", .missing_name = "refuse", .index_base = -1},
-        .names = {.layout = "auto", .device = "auto", .optimizer = "auto"},
-        .hashing = {.rare = -1},
-        .lambda = -1};
+    struct mlr mlr = {.input = {.hashing = {.taken = true}},
+                      .names = {.layout = "auto", .device = "auto", .optimizer = "auto"},
+                      .lambda = -1,
+                      .rare = -1};
     const char *predict = NULL; /* only for --help: predict.c parses `mlr --predict` */
-    const struct aml_option options[] = {
-        {"data", "FILES", AML_OPTION_STRINGS, &mlr.input.data, 0, 0,
-         "samples to train on; files, folders or patterns (docs/apps.md)"},
-        {"labels", "FILE", AML_OPTION_STRING, &mlr.input.file.labels_path, 0, 0, "the labels of idx data"},
-        {"test", "FILES", AML_OPTION_STRINGS, &mlr.input.test, 0, 0, "samples to test on"},
-        {"test-labels", "FILE", AML_OPTION_STRING, &mlr.input.test_labels, 0, 0, "the labels of idx data to test on"},
-        {"test-fraction", "X", AML_OPTION_REAL, &mlr.input.test_fraction, 0, 0.9,
-         "hold out this part of the data to test on"},
-        {"format", "NAME", AML_OPTION_STRING, &mlr.input.format_name, 0, 0,
-         "auto, libsvm, text, csv, idx, criteo or tar"},
-        {"hash-bits", "B", AML_OPTION_INTEGER, &mlr.hashing.bits, 0, MLR_HASH_BITS_MAX, "criteo: 2^B features; 0: 20"},
-        {"cross", "PAIRS", AML_OPTION_WORD, &mlr.hashing.crosses, 0, 0,
+    const struct aml_option own[] = {
+        {"hash-bits", "B", AML_OPTION_INTEGER, &mlr.input.hashing.bits, 0, CRITEO_HASH_BITS_MAX,
+         "criteo: 2^B features; 0: 20"},
+        {"cross", "PAIRS", AML_OPTION_WORD, &mlr.input.hashing.crosses, 0, 0,
          "criteo: pairs' features too, such as C1xC2,I5xC3"},
-        {"label-column", "NAME", AML_OPTION_WORD, &mlr.input.file.label_column, 0, 0,
-         "text, csv: a name in the header, or a number from 1, or from -1 backwards; not given: docs/mlr.md"},
-        {"missing-labels", "HOW", AML_OPTION_WORD, &mlr.input.missing_name, 0, 0,
-         "refuse, skip such samples, or keep: a class"},
-        {"index-base", "N", AML_OPTION_INTEGER, &mlr.input.index_base, -1, 1,
-         "libsvm: the first index; -1: 0 if there is one, else 1"},
-        {"scale", "HOW", AML_OPTION_WORD, &mlr.input.scale_name, 0, 0,
-         "none, byte (by 1/255), max (to -1..1), unit (samples to length 1), standard (by the deviation); auto: by the "
-         "data"},
         {"layout", "NAME", AML_OPTION_STRING, &mlr.names.layout, 0, 0, "dense or sparse; auto: by the zeros"},
         {"device", "NAME", AML_OPTION_STRING, &mlr.names.device, 0, 0,
          "cpu, or cuda for dense samples; auto: by the work"},
-        {"shift", "N", AML_OPTION_INTEGER, &mlr.input.shift, 0, 1 << 14,
-         "move images by up to N pixels, anew in each iteration"},
-        {"image-size", "WxH", AML_OPTION_WORD, &mlr.input.image_size, 0, 0,
-         "tar: resize images to it; not given: the first's size"},
-        {"channels", "N", AML_OPTION_INTEGER, &mlr.input.channels, 0, 3,
-         "tar: 1 or 3; 0: as the first image. --shift: values of a pixel"},
-        {"image-width", "N", AML_OPTION_INTEGER, &mlr.input.image_width, 0, 1 << 18,
-         "of --shift, in pixels; 0: images are square"},
         {"iterations", "N", AML_OPTION_INTEGER, NULL, 0, 0, "passes over the data; not given: by the data"},
         {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 0, 1 << 24,
          "samples of a step, of all nodes together; 0: by the data"},
@@ -1214,11 +1054,12 @@ int main(int argc, char **argv) {
         {"optimizer", "NAME", AML_OPTION_WORD, &mlr.names.optimizer, 0, 0,
          "sgd, momentum, adagrad, adam, ftrl; auto: by the data"},
         {"l1", "X", AML_OPTION_REAL, &mlr.optimizer.l1, 0, 1e6, "ftrl: L1 regularization"},
-        {"rare", "X", AML_OPTION_REAL, &mlr.hashing.rare, -1, 1,
-         "sparse: longer steps of rare features; -1: by the data"},
+        {"rare", "X", AML_OPTION_REAL, &mlr.rare, -1, 1, "sparse: longer steps of rare features; -1: by the data"},
         {"model-out", "FILE", AML_OPTION_STRING, &mlr.model_out, 0, 0, "write the model there (docs/mlr.md)"},
         {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0, "no job: predict by a model; see mlr --predict --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
+    struct aml_option options[SAMPLES_OPTIONS + sizeof own / sizeof *own];
+    memcpy(samples_input_options(&mlr.input, options), own, sizeof own);
     return tool_is_asked("predict", argc, argv) ? mlr_predict_main(argc, argv) : run_job(&mlr, options, argc, argv);
 }

@@ -10,32 +10,26 @@
  *     4      how values are scaled (enum scale_kind without SCALE_AUTO)
  *     4      index of the first feature in libsvm files: 0 or 1
  *     4      d: features, 1..SAMPLES_FEATURES_MAX
- *     4      K: classes, 2..MLR_CLASSES_MAX
+ *     4      K: classes, 2..LABELS_MAX
  *     4 + 4  version 2 only: bits b of the hash (d = 2^b, hash.h), number of crosses c
  *     2 c    version 2 only: the fields of the crosses, a byte each (0: I1, 13: C1), ascending
  *     12     version 3 only: width, height and channels of the images (d = their product)
- *     56 K   the labels of the classes in their order (labels.h), each filled up with zeros
+ *     56 K   the labels (apps/samples/model.h)
  *     4 d    version 5 only: the features' indexes in libsvm files, ascending
- *     4 d    floats: the features' largest absolute values, with SCALE_MAX only; none negative
- *     4      SCALE_STANDARD (version 4 or 5) only: flags: bit 0: there are centres; the others are 0
- *     8 d    SCALE_STANDARD only: doubles: the features' factors (0: the feature is left out)
- *     8 d    with centres only: doubles: the features' centres
+ *     ...    the scale (apps/samples/model.h), SCALE_STANDARD in version 4 or 5 only
  *     then rows in any order, each at most once; the row of a feature whose weights are all 0 may be missing:
  *     4      the feature's number, 0..d-1, or d: the biases, whose row is never missing
  *     4 K    floats: the weights
  *     at the end of the file:
- *     ...    the columns' names (model_names.h), if the version is 16 more
+ *     ...    the columns' names (apps/samples/model.h), if the version is 16 more
  *     4      CRC-32 (zlib's) of all bytes before
  *
  * Every float is finite. */
 #ifndef APPS_MLR_MODEL_H
 #define APPS_MLR_MODEL_H
 
-#include "agileml/base/error.h"
-#include "apps/mlr/columns.h"
 #include "apps/mlr/kernel.h"
-#include "apps/mlr/labels.h"
-#include "apps/mlr/scale.h"
+#include "apps/samples/model.h"
 
 enum {
     MLR_MODEL_VERSION = 1,
@@ -46,22 +40,12 @@ enum {
     MLR_MODEL_NEWEST = MLR_MODEL_VERSION_NUMBERED
 };
 
-/* The beginning of the file. */
-struct mlr_model_header {
-    struct scale scale; /* includes the number of features */
-    uint32_t index_base;
-    const struct numbering *numbering; /* NULL or unused: features are not numbered */
-    const struct mlr_hash *hash;       /* NULL, or with bits 0: samples are not hashed */
-    struct image_shape images;         /* with width 0: samples are not images of tar files */
-    const struct mlr_labels *labels;   /* sorted */
-    const struct column_names *names;  /* NULL or empty: not known */
-};
-
 /* Writing, by the rules of model_file.h. */
 struct mlr_model_writer;
 
-/* Starts a file. Returns 0 and a writer, which mlr_model_writer_close frees; or a code of model_file_begin. */
-int mlr_model_writer_open(struct mlr_model_writer **writer, const char *path, const struct mlr_model_header *header,
+/* Starts a file. `samples` stays valid until mlr_model_writer_close, which frees the writer. Returns 0 or a code of
+ * model_file_begin. */
+int mlr_model_writer_open(struct mlr_model_writer **writer, const char *path, const struct samples_model *samples,
                           struct error *error);
 /* Adds rows[count][classes] with their numbers. Leaves out rows of zeros, except the biases. Returns 0, or AML_EFAIL
  * when the disk is full or a value is not finite. */
@@ -72,15 +56,7 @@ int mlr_model_writer_close(struct mlr_model_writer *writer, int result, struct e
 
 /* A loaded model. Read-only; any number of threads may predict. */
 struct mlr_model {
-    struct scale scale;
-    uint32_t index_base;
-    struct numbering numbering; /* if features are numbered */
-    struct mlr_hash hash;       /* with bits 0: samples are not hashed */
-    struct image_shape images;  /* with width 0: samples are not images of tar files */
-    struct mlr_labels labels;
-    struct column_names names; /* empty: not known */
-    float *maxima;
-    double *factors, *centres;
+    struct samples_model samples;
     float *rows; /* [row_count][classes]; row 0 is all zeros */
     uint32_t row_count;
     uint32_t *places; /* [features + 1]: each feature's row, then the biases'; 0 for a feature without a row */

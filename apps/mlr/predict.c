@@ -2,6 +2,7 @@
 #include "apps/mlr/predict.h"
 
 #include "apps/mlr/model.h"
+#include "apps/samples/input.h"
 #include "apps/samples/predict.h"
 
 struct predictor {
@@ -9,17 +10,10 @@ struct predictor {
     struct mlr_prediction prediction;
 };
 
-static int load(void *context, const char *path, struct samples_model *model, struct error *error) {
+static int load(void *context, const char *path, const struct samples_model **model, struct error *error) {
     struct predictor *predictor = context;
-    int result = mlr_model_load(path, &predictor->model, error);
-    *model = (struct samples_model){.labels = &predictor->model.labels,
-                                    .features = predictor->model.scale.features,
-                                    .index_base = predictor->model.index_base,
-                                    .numbering = &predictor->model.numbering,
-                                    .hash = &predictor->model.hash,
-                                    .images = predictor->model.images,
-                                    .names = &predictor->model.names};
-    return result;
+    *model = &predictor->model.samples;
+    return mlr_model_load(path, &predictor->model, error);
 }
 
 static const float *predict(void *context, const struct sample *sample, uint32_t *best) {
@@ -38,7 +32,7 @@ static void predictor_close(void *context) {
 int mlr_predict_main(int argc, char **argv) {
     struct predictor predictor = {0};
     const struct samples_predictor how = {.app = "mlr",
-                                          .formats = "auto, libsvm, text, csv, idx, criteo or tar",
+                                          .formats = SAMPLES_FORMATS_WITH_CRITEO,
                                           .load = load,
                                           .predict = predict,
                                           .close = predictor_close,

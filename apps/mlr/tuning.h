@@ -3,9 +3,9 @@
 #ifndef APPS_MLR_TUNING_H
 #define APPS_MLR_TUNING_H
 
-#include "apps/mlr/scale.h"
-#include "apps/mlr/statistics.h"
 #include "apps/mlr/validate.h"
+#include "apps/samples/scale.h"
+#include "apps/samples/statistics.h"
 
 struct tuning {
     struct scale scale;

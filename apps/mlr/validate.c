@@ -230,7 +230,7 @@ static bool left_out(const struct fold *fold, size_t row) {
 
 /* Turns the logits of rows first..end-1 into errors, and returns the sum of their losses. */
 static double losses(const struct fold *fold, size_t first, size_t end) {
-    struct mlr_loss loss = {0};
+    struct nn_loss loss = {0};
     fold->x->kernel.softmax(fold->logits + first * fold->x->classes, fold->x->labels + first, end - first,
                             fold->x->classes, &loss);
     return loss.loss;
@@ -437,7 +437,7 @@ bool validate(const struct validate_set *set, struct validated *result) {
     if (set->rows < 2 || set->classes < 2) {
         return false;
     }
-    mlr_dense_begin();
+    nn_blas_begin();
     matrix_make(set, &x);
     double stored = x.dense != NULL ? (double)x.rows * x.columns : (double)set->starts[set->rows];
     size_t folds = folds_of(x.rows);

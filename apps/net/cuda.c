@@ -5,7 +5,6 @@
 #include "apps/net/device.h"
 
 #include "apps/nn/cuda.h"
-#include "apps/nn/cuda_kernels.h"
 #include "apps/nn/cuda_layers.h"
 
 #include <assert.h>
@@ -17,9 +16,7 @@ struct net_device {
     struct nn_cuda cuda;
     const struct network *network;
     size_t first_trained;
-    float *parameters, *gradient;                    /* [network->parameters] */
-    struct nn_kernel_sums *sums;                     /* [NN_KERNEL_SUMS] */
-    struct nn_kernel_sums sums_here[NN_KERNEL_SUMS]; /* the host's copy, made in net_device_end */
+    float *parameters, *gradient; /* [network->parameters] */
     /* For a batch of up to `room` samples; all in `memory`. */
     size_t room;
     void *memory;
@@ -126,20 +123,10 @@ int net_device_room(struct net_device *device, size_t samples, struct error *err
     return 0;
 }
 
-static int allocate_floats(float **memory, size_t count, const char *what, struct error *error) {
-    void *bytes;
-    int result = nn_cuda_allocate(&bytes, count * sizeof(float), what, error);
-    *memory = bytes;
-    return result;
-}
-
 static int open_all(struct net_device *device, struct error *error) {
-    void *sums;
     TRY(nn_cuda_open(&device->cuda, error));
-    TRY(nn_cuda_allocate(&sums, sizeof device->sums_here, "losses", error));
-    device->sums = sums;
-    TRY(allocate_floats(&device->parameters, device->network->parameters, "the parameters", error));
-    return allocate_floats(&device->gradient, device->network->parameters, "the gradient", error);
+    TRY(nn_cuda_floats(&device->parameters, device->network->parameters, "the parameters", error));
+    return nn_cuda_floats(&device->gradient, device->network->parameters, "the gradient", error);
 }
 
 int net_device_open(struct net_device **device, const struct network *network, struct error *error) {
@@ -165,7 +152,6 @@ void net_device_close(struct net_device *device) {
         return;
     }
     cudaDeviceSynchronize();
-    cudaFree(device->sums);
     cudaFree(device->parameters);
     cudaFree(device->gradient);
     cudaFree(device->memory);
@@ -178,7 +164,7 @@ void net_device_close(struct net_device *device) {
 int net_device_begin(struct net_device *device, const float *parameters, struct error *error) {
     cudaStream_t stream = device->cuda.stream;
     size_t bytes = device->network->parameters * sizeof *parameters;
-    TRY_CUDA(error, cudaMemsetAsync(device->sums, 0, sizeof device->sums_here, stream));
+    TRY(nn_cuda_losses_begin(&device->cuda, error));
     TRY_CUDA(error, cudaMemsetAsync(device->gradient, 0, bytes, stream));
     return nn_cuda_upload(&device->cuda, device->parameters, parameters, bytes, stream, error);
 }
@@ -295,7 +281,7 @@ int net_device_step(struct net_device *device, const struct compute_batch *batch
                                             .classes = network->classes,
                                             .labels = device->labels,
                                             .label_stride = 1};
-    TRY_CUDA(error, nn_kernel_softmax(device->cuda.stream, &logits, device->sums));
+    TRY_CUDA(error, nn_kernel_softmax(device->cuda.stream, &logits, device->cuda.sums));
     for (size_t l = network->count; learn && l-- > device->first_trained;) {
         float *to = dy == device->errors[0] ? device->errors[1] : device->errors[0];
         TRY(layer_backward(device, l, batch, &dy, to, error));
@@ -304,12 +290,7 @@ int net_device_step(struct net_device *device, const struct compute_batch *batch
 }
 
 int net_device_end(struct net_device *device, float scale, float *target, struct nn_loss *loss, struct error *error) {
-    *loss = (struct nn_loss){0};
-    TRY(nn_cuda_download(&device->cuda, device->sums_here, device->sums, sizeof device->sums_here, error));
-    for (unsigned b = 0; b < NN_KERNEL_SUMS; b++) {
-        loss->loss += device->sums_here[b].loss;
-        loss->correct += device->sums_here[b].correct;
-    }
+    TRY(nn_cuda_losses_end(&device->cuda, loss, error));
     return target == NULL ? 0
                           : nn_cuda_download_sum(&device->cuda, target, device->gradient, device->network->parameters,
                                                  scale, error);

@@ -79,15 +79,14 @@ struct step {
 };
 
 struct net {
+    struct samples_input input; /* first */
     const char *model_out, *layers, *device_name;
-    struct samples_input input;
     int64_t batch;
     const char *optimizer;
     double lambda;
     struct steps steps;
     /* Set by net_configure. */
     double *centres, *factors; /* of the scale; NULL: the scale has none */
-    float *zeros;              /* see samples_input */
     struct network network;
     bool drops;    /* there is dropout */
     bool averages; /* nodes take local steps (aml_averages) */
@@ -169,10 +168,7 @@ static int choose_optimizer(struct net *net, struct aml_table *table, struct err
 static void forget_scale(struct net *net) {
     free(net->centres);
     free(net->factors);
-    free(net->zeros);
     net->centres = net->factors = NULL;
-    net->zeros = NULL;
-    net->input.zeros = NULL;
     net->input.scale.centres = net->input.scale.factors = NULL;
 }
 
@@ -207,18 +203,8 @@ static int choose_statistics(aml_worker *worker, struct samples_input *input, st
 static int survey_data(aml_worker *worker, struct net *net) {
     struct samples_input *input = &net->input;
     struct error error = {0};
-    bool criteo = false;
-    samples_survey_close(&input->survey);
-    input->seed = aml_seed(worker);
-    int result = samples_are_criteo(&input->file, &criteo, &error);
-    result = result == 0 ? choose_statistics(worker, input, &error) : result;
-    if (result != 0) {
-        return app_result(worker, result, &error);
-    }
-    if (criteo) {
-        return aml_error(worker, AML_EINPUT, "%s: these are Criteo lines: mlr trains on such", input->file.path);
-    }
-    result = samples_input_survey(worker, input);
+    int result = app_result(worker, choose_statistics(worker, input, &error), &error);
+    result = result == 0 ? samples_input_survey(worker, input) : result;
     if (result != 0) {
         return result;
     }
@@ -228,8 +214,6 @@ static int survey_data(aml_worker *worker, struct net *net) {
                          input->file.path, SAMPLES_DENSE_MAX, input->survey.features);
     }
     input->dense = true;
-    input->scale.features = input->survey.features;
-    input->scale.maxima = input->survey.maxima;
     samples_input_mark(worker, input);
     return 0;
 }
@@ -269,17 +253,12 @@ static void standardize(aml_worker *worker, struct net *net) {
     bool centred = (double)survey->values >= CENTRED_FROM * (double)survey->samples * survey->features;
     uint32_t constant =
         statistics_standardize(&input->statistics, survey->features, centred, &net->centres, &net->factors);
-    input->scale.centres = net->centres;
-    input->scale.factors = net->factors;
-    if (centred) {
-        net->zeros = memory_zeroed(survey->features, sizeof *net->zeros);
-        scale_zeros(&input->scale, net->zeros);
-        input->zeros = net->zeros;
-    }
-    if (survey->places.count == 0) { /* the survey has not compared the values' bytes between processes */
-        aml_input_mark(worker, "values",
-                       hash_bytes((const void *)net->factors, survey->features * sizeof *net->factors, 0));
-    }
+    const struct scale scale = {.kind = SCALE_STANDARD,
+                                .features = survey->features,
+                                .maxima = survey->maxima,
+                                .centres = net->centres,
+                                .factors = net->factors};
+    samples_input_standardize(worker, input, &scale);
     aml_note(worker,
              centred
                  ? "--scale standard: each of %u features less its mean, by its deviation; %u are constant and left "
@@ -317,35 +296,12 @@ static void choose_scale(aml_worker *worker, struct net *net) {
     if (scale->kind == SCALE_AUTO && (net->network.input.image || net->input.shift > 0)) {
         scale_images(worker, net);
     } else if (net->input.with_statistics) {
-        scale->kind = SCALE_STANDARD;
         standardize(worker, net);
     }
     statistics_close(&net->input.statistics);
 }
 
-static int run_decode(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
-    const struct net *net = context;
-    (void)random;
-    return samples_input_decode(worker, &net->input, in, out);
-}
-
-static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
-    const struct net *net = context;
-    (void)worker;
-    samples_input_shift(&net->input, random, in, out);
-    return 0;
-}
-
-static int run_scale(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
-    const struct net *net = context;
-    (void)worker;
-    (void)random;
-    samples_input_scale(&net->input, in, out);
-    return 0;
-}
-
 static int net_configure(aml_worker *worker, struct aml_app *app) {
-    static const struct samples_runs runs = {.decode = run_decode, .shift = run_shift, .scale = run_scale};
     struct net *net = app->context;
     struct samples_input *input = &net->input;
     int result = check_options(worker, net, &app->tables[PARAMETERS]);
@@ -358,7 +314,7 @@ static int net_configure(aml_worker *worker, struct aml_app *app) {
     app->tables[PARAMETERS].rows = (net->network.parameters + ROW_WIDTH - 1) / ROW_WIDTH;
     app->item_bytes = ((size_t)input->survey.features + 1) * sizeof(float);
     /* With one step per clock, the number of nodes changes only the speed. */
-    double samples = (double)input->survey.samples * (1 - input->test_fraction);
+    double samples = samples_input_training(input);
     double batch = net->batch > 0 ? (double)net->batch : fmin(fmax(floor(samples / PASS_STEPS), 1), BATCH);
     double steps = samples / batch;
     if (app->clocks_per_iteration == 0) { /* the option is not given */
@@ -366,18 +322,13 @@ static int net_configure(aml_worker *worker, struct aml_app *app) {
     }
     net->steps.clocks = (double)app->clocks_per_iteration;
     nn_blas_begin();
-    result = samples_input_declare_stages(worker, input, app, &runs);
+    result = samples_input_declare_stages(worker, input, app);
     return result != 0 ? result : nn_device_find(worker, net->device_choice, &net->with_device);
 }
 
 static void start_row(void *context, uint64_t key, void *row) {
     const struct net *net = context;
     network_start(&net->network, net->input.seed, key * ROW_WIDTH, ROW_WIDTH, row);
-}
-
-static int net_read(aml_worker *worker, void *context) {
-    const struct net *net = context;
-    return samples_input_read(worker, &net->input);
 }
 
 /* ---- Training ---- */
@@ -730,32 +681,12 @@ static int gather_rows(void *context, const uint64_t *keys, const void *rows, si
     return 0;
 }
 
-/* Reports when the model is no better than one that knows only the classes' shares. */
-static void compare_with_shares(aml_worker *worker, const struct net *net) {
-    const struct mlr_labels *labels = &net->input.survey.labels;
-    double loss = aml_metric_value(worker, LOSS);
-    double samples = 0;
-    double constant = 0;
-    for (uint32_t k = 0; k < labels->count; k++) {
-        samples += (double)labels->items[k].count;
-    }
-    for (uint32_t k = 0; k < labels->count; k++) {
-        double share = (double)labels->items[k].count / samples;
-        constant -= share > 0 ? share * log(share) : 0;
-    }
-    bool trained = !isnan(aml_metric_value(worker, TRAIN_ACCURACY)); /* false when a resumed job had no clock left */
-    if (trained && !(loss < constant)) {
-        aml_note(worker,
-                 "the model is no better than a constant: its loss on the training data is %.6g, that of the classes' "
-                 "shares %.6g. More passes (--iterations), another --rate or --scale may help",
-                 loss, constant);
-    }
-}
-
 static int net_finish(aml_worker *worker, void *context) {
     const struct net *net = context;
     struct error error = {0};
-    compare_with_shares(worker, net);
+    if (!isnan(aml_metric_value(worker, TRAIN_ACCURACY))) { /* NaN when a resumed job had no clock left */
+        samples_input_compare(worker, &net->input, aml_metric_value(worker, LOSS), true);
+    }
     if (net->model_out == NULL) {
         return 0;
     }
@@ -767,13 +698,10 @@ static int net_finish(aml_worker *worker, void *context) {
     /* The scan lacks rows that no clock has changed. */
     network_start(&net->network, net->input.seed, 0, gathering.count, gathering.parameters);
     int result = aml_scan(worker, PARAMETERS, gather_rows, &gathering);
-    const struct net_model_header header = {.scale = net->input.scale,
-                                            .index_base = net->input.file.index_base,
-                                            .layers = net->layers,
-                                            .network = &net->network,
-                                            .labels = &net->input.survey.labels,
-                                            .names = &net->input.survey.columns.names};
-    result = result == 0 ? net_model_write(net->model_out, &header, gathering.parameters, &error) : result;
+    const struct samples_model samples = samples_input_model(&net->input);
+    result = result == 0
+                 ? net_model_write(net->model_out, &samples, net->layers, &net->network, gathering.parameters, &error)
+                 : result;
     free(gathering.parameters);
     return app_result(worker, result, &error);
 }
@@ -809,7 +737,7 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
         .evaluate_every = CLOCKS_MAX, /* after each iteration, as clocks are short */
         .configure = net_configure,
         .read_only_emits = 1,
-        .read = net_read,
+        .read = samples_input_read,
         .clock = net_clock,
         .evaluate = net_evaluate,
         .finish = net_finish,
@@ -829,43 +757,15 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
 }
 
 int main(int argc, char **argv) {
-    struct net net = {
-        .layers = "dense 128",
-        .device_name = "auto",
-        .input = {.format_name = "auto", .scale_name = "auto", .missing_name = "refuse", .index_base = -1},
-        .optimizer = "momentum",
-        .steps = {.schedule = {.decay = 1}, .momentum = MOMENTUM, .beta2 = BETA2}};
-    struct samples_input *input = &net.input;
+    struct net net = {.layers = "dense 128",
+                      .device_name = "auto",
+                      .optimizer = "momentum",
+                      .steps = {.schedule = {.decay = 1}, .momentum = MOMENTUM, .beta2 = BETA2}};
     const char *predict = NULL; /* only for --help: predict.c parses `net --predict` */
-    const struct aml_option options[] = {
-        {"data", "FILES", AML_OPTION_STRINGS, &input->data, 0, 0,
-         "samples to train on; files, folders or patterns (docs/apps.md)"},
-        {"labels", "FILE", AML_OPTION_STRING, &input->file.labels_path, 0, 0, "the labels of idx data"},
-        {"test", "FILES", AML_OPTION_STRINGS, &input->test, 0, 0, "samples to test on"},
-        {"test-labels", "FILE", AML_OPTION_STRING, &input->test_labels, 0, 0, "the labels of idx data to test on"},
-        {"test-fraction", "X", AML_OPTION_REAL, &input->test_fraction, 0, 0.9,
-         "hold out this part of the data to test on"},
-        {"format", "NAME", AML_OPTION_STRING, &input->format_name, 0, 0, "auto, libsvm, text, csv, idx or tar"},
-        {"label-column", "NAME", AML_OPTION_WORD, &input->file.label_column, 0, 0,
-         "text, csv: a name in the header, or a number from 1, or from -1 backwards; not given: docs/mlr.md"},
-        {"missing-labels", "HOW", AML_OPTION_WORD, &input->missing_name, 0, 0,
-         "refuse, skip such samples, or keep: a class"},
-        {"index-base", "N", AML_OPTION_INTEGER, &input->index_base, -1, 1,
-         "libsvm: the first index; -1: 0 if there is one, else 1"},
-        {"scale", "HOW", AML_OPTION_WORD, &input->scale_name, 0, 0,
-         "none, byte (by 1/255), max (to -1..1), unit (samples to length 1), standard (mean 0, deviation 1); auto: by "
-         "the data"},
-        {"image-width", "N", AML_OPTION_INTEGER, &input->image_width, 0, 1 << 18,
-         "of images, in pixels; 0: they are square"},
-        {"channels", "N", AML_OPTION_INTEGER, &input->channels, 0, 1 << 10,
-         "of a pixel; 0: 1, of tar as the first image"},
-        {"image-size", "WxH", AML_OPTION_WORD, &input->image_size, 0, 0,
-         "tar: resize images to it; not given: the first's size"},
+    const struct aml_option own[] = {
         {"layers", "TEXT", AML_OPTION_WORD, &net.layers, 0, 0,
          "such as 'conv 32x5, pool 2, dense 128'; also norm, dropout P (docs/net.md)"},
         {"device", "NAME", AML_OPTION_STRING, &net.device_name, 0, 0, "cpu, or cuda; auto: cuda where it is"},
-        {"shift", "N", AML_OPTION_INTEGER, &input->shift, 0, 1 << 14,
-         "move images by up to N pixels, anew in each iteration"},
         {"batch", "N", AML_OPTION_INTEGER, &net.batch, 0, 1 << 24,
          "samples of a step, of all nodes together; 0: 128, of less than 512 samples a quarter"},
         {"optimizer", "NAME", AML_OPTION_WORD, &net.optimizer, 0, 0, "momentum, adam or sgd"},
@@ -882,5 +782,7 @@ int main(int argc, char **argv) {
         {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0, "no job: predict by a model; see net --predict --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
+    struct aml_option options[SAMPLES_OPTIONS + sizeof own / sizeof *own];
+    memcpy(samples_input_options(&net.input, options), own, sizeof own);
     return tool_is_asked("predict", argc, argv) ? net_predict_main(argc, argv) : run_job(&net, options, argc, argv);
 }

@@ -11,53 +11,33 @@
  *     4          d: features, 1..SAMPLES_DENSE_MAX
  *     4 + 4 + 4  height, width and channels of a sample, whose product is d
  *     4          1: samples are images; 0: vectors, d channels of height and width 1
- *     4          K: classes, 2..MLR_CLASSES_MAX
+ *     4          K: classes, 2..LABELS_MAX
  *     4          L: bytes of the description, at most NETWORK_TEXT_MAX
  *     4          P: parameters of the network
  *     L          the layers as --layers describes them (network.h)
- *     56 K       the labels of the classes in their order (labels.h), each filled up with zeros
- *     4 d        floats: the features' largest absolute values, with SCALE_MAX only; none negative
- *     4          version 2 only: flags: bit 0: there are centres; the others are 0
- *     8 d        version 2 only: doubles: the features' factors (0: the feature is left out)
- *     8 d        with centres only: doubles: the features' centres
+ *     56 K       the labels (apps/samples/model.h)
+ *     ...        the scale (apps/samples/model.h), SCALE_STANDARD in version 2 only
  *     4 P        floats: the parameters, in the order and shapes of network.h
- *     ...        the columns' names (apps/mlr/model_names.h), if the version is 16 more
+ *     ...        the columns' names (apps/samples/model.h), if the version is 16 more
  *     4          CRC-32 (zlib's) of all bytes before
  *
  * Every float is finite. */
 #ifndef APPS_NET_MODEL_H
 #define APPS_NET_MODEL_H
 
-#include "agileml/base/error.h"
-#include "apps/mlr/columns.h"
-#include "apps/mlr/labels.h"
-#include "apps/mlr/scale.h"
 #include "apps/net/network.h"
+#include "apps/samples/model.h"
 
 enum { NET_MODEL_VERSION = 1, NET_MODEL_VERSION_STANDARD = 2, NET_MODEL_NEWEST = NET_MODEL_VERSION_STANDARD };
 
-struct net_model_header {
-    struct scale scale; /* includes the number of features */
-    uint32_t index_base;
-    const char *layers; /* the description; NULL: none */
-    const struct network *network;
-    const struct mlr_labels *labels;  /* sorted */
-    const struct column_names *names; /* NULL or empty: not known */
-};
-
-/* Writes a whole file or none, by the rules of model_file.h. Returns 0 or a code as model_file_end; AML_EFAIL for a
- * parameter that is not finite. */
-int net_model_write(const char *path, const struct net_model_header *header, const float *parameters,
-                    struct error *error);
+/* Writes a whole file or none, by the rules of model_file.h. `layers` is the description, or NULL. Returns 0 or a code
+ * as model_file_end; AML_EFAIL for a parameter that is not finite. */
+int net_model_write(const char *path, const struct samples_model *samples, const char *layers,
+                    const struct network *network, const float *parameters, struct error *error);
 
 struct net_model {
-    struct scale scale; /* points to the numbers below */
-    uint32_t index_base;
+    struct samples_model samples;
     struct network network;
-    struct mlr_labels labels;
-    struct column_names names; /* empty: not known */
-    float *maxima;
-    double *factors, *centres;
     float *parameters;
 };
 

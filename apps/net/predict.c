@@ -4,6 +4,7 @@
 #include "agileml/base/memory.h"
 #include "apps/net/compute.h"
 #include "apps/net/model.h"
+#include "apps/samples/input.h"
 #include "apps/samples/predict.h"
 
 #include <stdlib.h>
@@ -26,24 +27,22 @@ static void predictor_close(void *context) {
     *predictor = (struct predictor){0};
 }
 
-static int load(void *context, const char *path, struct samples_model *model, struct error *error) {
+static int load(void *context, const char *path, const struct samples_model **loaded, struct error *error) {
     struct predictor *predictor = context;
-    int result = net_model_load(path, &predictor->model, error);
-    result = result == 0 ? compute_room(&predictor->compute, &predictor->model.network, 1, 1, error) : result;
+    struct net_model *model = &predictor->model;
+    int result = net_model_load(path, model, error);
+    result = result == 0 ? compute_room(&predictor->compute, &model->network, 1, 1, error) : result;
     if (result != 0) {
         predictor_close(predictor);
         return result;
     }
-    predictor->values = memory_zeroed(predictor->model.scale.features, sizeof *predictor->values);
-    *model = (struct samples_model){.labels = &predictor->model.labels,
-                                    .features = predictor->model.scale.features,
-                                    .index_base = predictor->model.index_base,
-                                    .names = &predictor->model.names};
-    const struct network_shape *input = &predictor->model.network.input;
+    predictor->values = memory_zeroed(model->samples.scale.features, sizeof *predictor->values);
+    const struct network_shape *input = &model->network.input;
     if (input->image && (input->channels == 1 || input->channels == 3)) {
-        model->images = (struct image_shape){
+        model->samples.images = (struct image_shape){
             .width = (uint32_t)input->width, .height = (uint32_t)input->height, .channels = (uint32_t)input->channels};
     }
+    *loaded = &model->samples;
     return 0;
 }
 
@@ -51,21 +50,17 @@ static const float *predict(void *context, const struct sample *sample, uint32_t
     struct predictor *predictor = context;
     const struct net_model *model = &predictor->model;
     const uint32_t label = 0; /* any label, as the loss is not used */
-    uint32_t features = model->scale.features;
     if (sample->count > predictor->capacity) {
         predictor->capacity = sample->count;
         predictor->scaled = memory_resized(predictor->scaled, predictor->capacity, sizeof *predictor->scaled);
     }
-    uint32_t count = scale_sample(&model->scale, sample, predictor->scaled);
-    scale_zeros(&model->scale, predictor->values);
-    for (uint32_t i = 0; i < count; i++) {
-        predictor->values[sample->features != NULL ? sample->features[i] : i] = predictor->scaled[i];
-    }
-    const struct compute_batch batch = {.samples = predictor->values, .stride = features, .count = 1, .labels = &label};
+    samples_model_values(&model->samples, sample, predictor->scaled, predictor->values);
+    const struct compute_batch batch = {
+        .samples = predictor->values, .stride = model->samples.scale.features, .count = 1, .labels = &label};
     compute_forward(&predictor->compute, model->parameters, &batch, 0);
     const float *probabilities = compute_probabilities(&predictor->compute);
     *best = 0;
-    for (uint32_t k = 1; k < model->labels.count; k++) {
+    for (uint32_t k = 1; k < model->samples.labels.count; k++) {
         *best = probabilities[k] > probabilities[*best] ? k : *best;
     }
     return probabilities;
@@ -74,7 +69,7 @@ static const float *predict(void *context, const struct sample *sample, uint32_t
 int net_predict_main(int argc, char **argv) {
     struct predictor predictor = {0};
     const struct samples_predictor how = {.app = "net",
-                                          .formats = "auto, libsvm, text, csv, idx or tar",
+                                          .formats = SAMPLES_FORMATS,
                                           .load = load,
                                           .predict = predict,
                                           .close = predictor_close,

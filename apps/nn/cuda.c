@@ -8,7 +8,6 @@
  * Copies pass through two pinned buffers: the CPU fills or empties one while the device transfers the other. */
 #include "apps/nn/cuda.h"
 
-#include "apps/nn/cuda_kernels.h"
 #include "apps/nn/device.h"
 
 #include <assert.h>
@@ -97,6 +96,9 @@ static int open_all(struct nn_cuda *cuda, struct error *error) {
     }
     TRY_CUBLAS(error, cuda, create, &cuda->handle);
     TRY_CUBLAS(error, cuda, set_stream, cuda->handle, cuda->stream);
+    void *sums;
+    TRY(nn_cuda_allocate(&sums, sizeof cuda->sums_here, "losses", error));
+    cuda->sums = sums;
     return 0;
 }
 
@@ -111,6 +113,7 @@ void nn_cuda_close(struct nn_cuda *cuda) {
         cuda->cublas.destroy(cuda->handle);
     }
     cudaFree(cuda->ones);
+    cudaFree(cuda->sums);
     for (unsigned i = 0; i < 2; i++) {
         if (cuda->staging[i].done != NULL) {
             cudaEventDestroy(cuda->staging[i].done);
@@ -134,6 +137,13 @@ int nn_cuda_allocate(void **memory, size_t bytes, const char *what, struct error
     (void)cudaGetLastError(); /* clears the error, as the caller may continue without this memory */
     return error_set(error, code == cudaErrorMemoryAllocation ? AML_ENOMEM : AML_EFAIL,
                      "CUDA: cudaMalloc of %.1f MB for %s: %s", (double)bytes / 1e6, what, cudaGetErrorString(code));
+}
+
+int nn_cuda_floats(float **memory, size_t count, const char *what, struct error *error) {
+    void *bytes;
+    int result = nn_cuda_allocate(&bytes, count * sizeof **memory, what, error);
+    *memory = bytes;
+    return result;
 }
 
 /* ---- Copying ---- */
@@ -226,7 +236,6 @@ int nn_cuda_multiply(struct nn_cuda *cuda, const struct nn_cuda_product *p, stru
 }
 
 int nn_cuda_sum_room(struct nn_cuda *cuda, size_t rows, struct error *error) {
-    void *memory;
     if (rows <= cuda->ones_room) {
         return 0;
     }
@@ -234,8 +243,7 @@ int nn_cuda_sum_room(struct nn_cuda *cuda, size_t rows, struct error *error) {
     TRY_CUDA(error, cudaFree(cuda->ones));
     cuda->ones = NULL;
     cuda->ones_room = 0;
-    TRY(nn_cuda_allocate(&memory, rows * sizeof(float), "a step", error));
-    cuda->ones = memory;
+    TRY(nn_cuda_floats(&cuda->ones, rows, "a step", error));
     TRY_CUDA(error, nn_kernel_fill(cuda->stream, cuda->ones, rows, 1));
     cuda->ones_room = rows;
     return 0;
@@ -245,5 +253,22 @@ int nn_cuda_sum_rows(struct nn_cuda *cuda, const struct nn_cuda_sum *s, struct e
     assert(s->rows <= cuda->ones_room && s->rows <= INT32_MAX && s->n <= INT32_MAX && s->stride <= INT32_MAX);
     TRY_CUBLAS(error, cuda, sgemv, cuda->handle, CUBLAS_OP_N, (int)s->n, (int)s->rows, &s->scale, s->values,
                (int)s->stride, cuda->ones, 1, &s->keep, s->to, 1);
+    return 0;
+}
+
+/* ---- Losses ---- */
+
+int nn_cuda_losses_begin(struct nn_cuda *cuda, struct error *error) {
+    TRY_CUDA(error, cudaMemsetAsync(cuda->sums, 0, sizeof cuda->sums_here, cuda->stream));
+    return 0;
+}
+
+int nn_cuda_losses_end(struct nn_cuda *cuda, struct nn_loss *loss, struct error *error) {
+    *loss = (struct nn_loss){0};
+    TRY(nn_cuda_download(cuda, cuda->sums_here, cuda->sums, sizeof cuda->sums_here, error));
+    for (unsigned b = 0; b < NN_KERNEL_SUMS; b++) {
+        loss->loss += cuda->sums_here[b].loss;
+        loss->correct += cuda->sums_here[b].correct;
+    }
     return 0;
 }

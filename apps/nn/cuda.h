@@ -11,6 +11,7 @@
 
 #include "agileml.h"
 #include "agileml/base/error.h"
+#include "apps/nn/cuda_kernels.h"
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -52,6 +53,8 @@ struct nn_cuda {
     unsigned next_staging;
     float *ones; /* [ones_room] on the device */
     size_t ones_room;
+    struct nn_kernel_sums *sums;                     /* [NN_KERNEL_SUMS] on the device, of nn_kernel_softmax */
+    struct nn_kernel_sums sums_here[NN_KERNEL_SUMS]; /* the host's copy */
 };
 
 /* Opens the device. nn_cuda_close must follow, even after an error. */
@@ -62,6 +65,7 @@ void nn_cuda_close(struct nn_cuda *cuda);
 /* Allocates memory on the device, to be freed by cudaFree. *memory is NULL after an error. `what` is its purpose,
  * for the message. */
 int nn_cuda_allocate(void **memory, size_t bytes, const char *what, struct error *error);
+int nn_cuda_floats(float **memory, size_t count, const char *what, struct error *error);
 
 /* Queues a copy of bytes[size] to the device. The caller may change the bytes afterwards. */
 int nn_cuda_upload(struct nn_cuda *cuda, void *to, const void *bytes, size_t size, cudaStream_t stream,
@@ -101,6 +105,11 @@ struct nn_cuda_sum {
     float scale, keep;
 };
 int nn_cuda_sum_rows(struct nn_cuda *cuda, const struct nn_cuda_sum *sum, struct error *error);
+
+/* Sets the sums of losses to 0. */
+int nn_cuda_losses_begin(struct nn_cuda *cuda, struct error *error);
+/* Waits for all queued work, and sets *loss to the sums. */
+int nn_cuda_losses_end(struct nn_cuda *cuda, struct nn_loss *loss, struct error *error);
 
 /* ---- Errors: every call is checked ---- */
 

@@ -2,8 +2,6 @@
  * fit into a bounded workspace. */
 #include "apps/nn/cuda_layers.h"
 
-#include "apps/nn/cuda_kernels.h"
-
 enum { PATCHES_TOGETHER = 16 << 20 /* floats of patches, unless one image has more */ };
 
 /* ---- Dense ---- */

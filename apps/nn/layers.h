@@ -60,8 +60,7 @@ struct nn_products {
                         float *dx);
 };
 
-extern const struct nn_products nn_reference; /* plain loops, as a reference for tests */
-extern const struct nn_products nn_blas;      /* matrix products in OpenBLAS */
+extern const struct nn_products nn_blas; /* matrix products in OpenBLAS */
 
 /* Makes OpenBLAS run each call in the caller's thread, as the callers have threads of their own. */
 void nn_blas_begin(void);

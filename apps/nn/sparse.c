@@ -1,14 +1,11 @@
 /* See sparse.h. Both products are sums over rows of a matrix. y[s] is a sum over the rows of w, with the inputs of
  * sample s as factors. dw[i] is a sum over the rows of dy, with input i of all samples as factors. Blocks of 64 rows
- * stay in a first-level cache while all targets read them. This file has the order of blocks and the vector
- * operations of each instruction set; sparse_variants.h has the loops, and is included once per set. */
+ * stay in a first-level cache while all targets read them. This file has the order of blocks; sparse_variants.h has
+ * the loops, for each set of vector instructions (apps/vectors.h). */
 #include "apps/nn/sparse.h"
 
 #include <assert.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 enum {
     COLUMNS_MAX = 128, /* columns of a block, for the set with the widest registers */
@@ -145,119 +142,21 @@ static void sparse_weights(const struct sparse_set *set, const struct nn_dense *
     }
 }
 
-#define SPARSE_INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define SPARSE_UNROLL _Pragma("unroll")
-#else
-#define SPARSE_UNROLL _Pragma("GCC unroll 8")
-#endif
 #define SPARSE_VECTORS 8 /* vectors of a row whose sums are in registers at once */
 
-/* Vectors of 4 floats in the compiler's vector extension: SSE2 on x86-64, NEON on ARM, plain code elsewhere. */
-
-typedef float sparse_portable __attribute__((vector_size(16)));
-
-SPARSE_INLINE sparse_portable portable_load(const float *x) {
-    sparse_portable v;
-    memcpy(&v, x, sizeof v);
-    return v;
-}
-
-SPARSE_INLINE sparse_portable portable_load_part(const float *x, size_t n) {
-    sparse_portable v = {x[0], n > 1 ? x[1] : 0, n > 2 ? x[2] : 0, 0};
-    return n < 4 ? v : portable_load(x);
-}
-
-SPARSE_INLINE void portable_store(float *x, sparse_portable v) {
-    memcpy(x, &v, sizeof v);
-}
-
-SPARSE_INLINE void portable_store_part(float *x, sparse_portable v, size_t n) {
-    for (size_t k = 0; k < n && k < 4; k++) {
-        x[k] = v[k];
-    }
-}
-
-/* Returns a vector with x in all places. Subtracts 0, since adding 0 would make -0 into 0. */
-SPARSE_INLINE sparse_portable portable_fill(float x) {
-    return x - (sparse_portable){0};
-}
-
-SPARSE_INLINE unsigned portable_nonzeros(sparse_portable v) {
-    return (v[0] != 0) + (v[1] != 0) * 2U + (v[2] != 0) * 4U + (v[3] != 0) * 8U;
-}
-
-#define SPARSE_SET   portable
-#define SPARSE_LANES 4
-#define SPARSE_TARGET
-#define SPARSE_VECTOR               sparse_portable
-#define SPARSE_LOAD(p)              portable_load(p)
-#define SPARSE_LOAD_PART(p, n)      portable_load_part(p, n)
-#define SPARSE_STORE(p, v)          portable_store(p, v)
-#define SPARSE_STORE_PART(p, v, n)  portable_store_part(p, v, n)
-#define SPARSE_FILL(x)              portable_fill(x)
-#define SPARSE_ADD_PRODUCT(a, b, c) ((a) * (b) + (c))
-#define SPARSE_NONZEROS(v)          portable_nonzeros(v)
-#include "apps/nn/sparse_variants.h"
-
-#if defined(__x86_64__)
-
-#define SPARSE_AVX2 __attribute__((target("avx2,fma,bmi,popcnt")))
-
-SPARSE_AVX2 SPARSE_INLINE __m256i avx2_mask(size_t n) {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-#define SPARSE_SET                  avx2
-#define SPARSE_LANES                8
-#define SPARSE_TARGET               SPARSE_AVX2
-#define SPARSE_VECTOR               __m256
-#define SPARSE_LOAD(p)              _mm256_loadu_ps(p)
-#define SPARSE_LOAD_PART(p, n)      _mm256_maskload_ps(p, avx2_mask(n))
-#define SPARSE_STORE(p, v)          _mm256_storeu_ps(p, v)
-#define SPARSE_STORE_PART(p, v, n)  _mm256_maskstore_ps(p, avx2_mask(n), v)
-#define SPARSE_FILL(x)              _mm256_set1_ps(x)
-#define SPARSE_ADD_PRODUCT(a, b, c) _mm256_fmadd_ps(a, b, c)
-#define SPARSE_NONZEROS(v)          (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_NEQ_UQ))
-#include "apps/nn/sparse_variants.h"
-
-#define SPARSE_AVX512 __attribute__((target("avx2,fma,bmi,popcnt,avx512f,avx512dq")))
-
-SPARSE_AVX512 SPARSE_INLINE __mmask16 avx512_mask(size_t n) {
-    return (__mmask16)((1U << n) - 1U);
-}
-
-#define SPARSE_SET                  avx512
-#define SPARSE_LANES                16
-#define SPARSE_TARGET               SPARSE_AVX512
-#define SPARSE_VECTOR               __m512
-#define SPARSE_LOAD(p)              _mm512_loadu_ps(p)
-#define SPARSE_LOAD_PART(p, n)      _mm512_maskz_loadu_ps(avx512_mask(n), p)
-#define SPARSE_STORE(p, v)          _mm512_storeu_ps(p, v)
-#define SPARSE_STORE_PART(p, v, n)  _mm512_mask_storeu_ps(p, avx512_mask(n), v)
-#define SPARSE_FILL(x)              _mm512_set1_ps(x)
-#define SPARSE_ADD_PRODUCT(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define SPARSE_NONZEROS(v)          (unsigned)_mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_NEQ_UQ)
-#include "apps/nn/sparse_variants.h"
-
-#endif
-
-#define SPARSE(name) ((struct nn_sparse){#name, name##_find, name##_forward, name##_weights})
+#define VECTOR_LOOPS "apps/nn/sparse_variants.h"
+#include "apps/vector_sets.h"
 
 size_t nn_sparse_list(struct nn_sparse sparses[NN_SPARSES_MAX]) {
-    size_t count = 0;
-    sparses[count++] = SPARSE(portable);
+    static const struct nn_sparse all[] = {
+        {"portable", portable_find, portable_forward, portable_weights},
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                __builtin_cpu_supports("popcnt");
-    if (avx2) {
-        sparses[count++] = SPARSE(avx2);
-    }
-    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
-        sparses[count++] = SPARSE(avx512);
-    }
+        {"avx2", avx2_find, avx2_forward, avx2_weights},
+        {"avx512", avx512_find, avx512_forward, avx512_weights},
 #endif
+    };
+    size_t count = 1 + vectors_wide();
+    memcpy(sparses, all, count * sizeof *all);
     return count;
 }
 

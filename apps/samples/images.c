@@ -6,7 +6,7 @@
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_input.h"
 #include "agileml/input/source_text.h"
-#include "apps/mlr/number.h"
+#include "apps/samples/number.h"
 #include "apps/samples/tar.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ struct pending {
     bool with_image, with_label;
     bool given;                 /* the image of this key has been passed on */
     char name[IMAGES_NAME_MAX]; /* name of the image, or of its .cls file */
-    struct mlr_label label;
+    struct label label;
     size_t size; /* bytes of the image */
 };
 
@@ -90,7 +90,7 @@ static bool has_key(const char *name, const char *key) {
 }
 
 /* Makes a label of the name of the entry's folder. Returns false if there is none. */
-static bool folder_label(const char *name, struct mlr_label *label) {
+static bool folder_label(const char *name, struct label *label) {
     const char *end = base_of(name);
     const char *begin;
     if (end == name) {
@@ -100,7 +100,7 @@ static bool folder_label(const char *name, struct mlr_label *label) {
     }
     size_t length = (size_t)(end - begin);
     bool place = (length == 1 && begin[0] == '.') || (length == 2 && memcmp(begin, "..", 2) == 0);
-    return !place && mlr_label_make(label, begin, length);
+    return !place && label_make(label, begin, length);
 }
 
 /* ---- Images and their labels ---- */
@@ -179,7 +179,7 @@ static int take_class(struct reading *r, const struct tar_entry *entry) {
     const char *end = number_take(begin, &number);
     size_t length = end != NULL ? (size_t)(end - begin) : 0;
     if (end == NULL || end[strspn(end, " \t\r\n")] != '\0' || strlen(text) != entry->bytes || !isfinite(number) ||
-        !mlr_label_make(&pending->label, begin, length)) {
+        !label_make(&pending->label, begin, length)) {
         return refuse(r, entry->name, "expected a number as text");
     }
     pending->with_label = true;
@@ -382,8 +382,8 @@ static int survey_image(void *context, const struct images_entry *entry, struct 
     struct samples_survey *survey = surveyor->survey;
     const unsigned char *name = (const unsigned char *)entry->name;
     int result = survey->samples == 0 ? choose_shape(&surveyor->form->shape, entry, error) : 0;
-    if (result == 0 && !mlr_labels_add(&survey->labels, &entry->label)) {
-        return error_set(error, AML_EINPUT, "expected at most %d different labels", MLR_CLASSES_MAX);
+    if (result == 0 && !labels_add(&survey->labels, &entry->label)) {
+        return error_set(error, AML_EINPUT, "expected at most %d different labels", LABELS_MAX);
     }
     survey->samples++;
     survey->text = hash_bytes(name, strlen(entry->name), hash_pair(survey->text, entry->size));
@@ -423,6 +423,6 @@ int images_survey(const struct samples_file *file, struct images_form *form, str
     }
     survey->features = (uint32_t)image_values(&form->shape);
     survey->values = survey->samples * survey->features;
-    mlr_labels_sort(&survey->labels);
+    labels_sort(&survey->labels);
     return 0;
 }

@@ -13,8 +13,8 @@
 #ifndef APPS_SAMPLES_IMAGES_H
 #define APPS_SAMPLES_IMAGES_H
 
-#include "apps/mlr/samples.h"
 #include "apps/samples/image.h"
+#include "apps/samples/samples.h"
 
 enum {
     IMAGES_BYTES_MAX = (1 << 20) - 64, /* bytes of a compressed image; an item has some bytes more */
@@ -26,7 +26,7 @@ struct images_entry {
     const char *name; /* name of the entry */
     uint64_t number;  /* number of the image in its file, from 0 */
     bool labelled;
-    struct mlr_label label;
+    struct label label;
     const unsigned char *bytes; /* [size] */
     size_t size;
 };

@@ -2,15 +2,53 @@
 #include "apps/samples/input.h"
 
 #include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
 #include "apps/samples/images.h"
 #include "apps/samples/input_images.h"
 #include "apps/samples/summary.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- Options ---- */
+
+struct aml_option *samples_input_options(struct samples_input *input, struct aml_option *options) {
+    input->format_name = input->scale_name = "auto";
+    input->missing_name = "refuse";
+    input->index_base = -1;
+    const struct aml_option of_samples[SAMPLES_OPTIONS] = {
+        {"data", "FILES", AML_OPTION_STRINGS, &input->data, 0, 0,
+         "samples to train on; files, folders or patterns (docs/apps.md)"},
+        {"labels", "FILE", AML_OPTION_STRING, &input->file.labels_path, 0, 0, "the labels of idx data"},
+        {"test", "FILES", AML_OPTION_STRINGS, &input->test, 0, 0, "samples to test on"},
+        {"test-labels", "FILE", AML_OPTION_STRING, &input->test_labels, 0, 0, "the labels of idx data to test on"},
+        {"test-fraction", "X", AML_OPTION_REAL, &input->test_fraction, 0, 0.9,
+         "hold out this part of the data to test on"},
+        {"format", "NAME", AML_OPTION_STRING, &input->format_name, 0, 0,
+         input->hashing.taken ? SAMPLES_FORMATS_WITH_CRITEO : SAMPLES_FORMATS},
+        {"label-column", "NAME", AML_OPTION_WORD, &input->file.label_column, 0, 0,
+         "text, csv: a name in the header, or a number from 1, or from -1 backwards; not given: docs/mlr.md"},
+        {"missing-labels", "HOW", AML_OPTION_WORD, &input->missing_name, 0, 0,
+         "refuse, skip such samples, or keep: a class"},
+        {"index-base", "N", AML_OPTION_INTEGER, &input->index_base, -1, 1,
+         "libsvm: the first index; -1: 0 if there is one, else 1"},
+        {"scale", "HOW", AML_OPTION_WORD, &input->scale_name, 0, 0,
+         "none, byte (by 1/255), max (to -1..1), unit (samples to length 1), standard (mean 0, deviation 1); auto: by "
+         "the data"},
+        {"shift", "N", AML_OPTION_INTEGER, &input->shift, 0, 1 << 14,
+         "move images by up to N pixels, anew in each iteration"},
+        {"image-size", "WxH", AML_OPTION_WORD, &input->image_size, 0, 0,
+         "tar: resize images to it; not given: the first's size"},
+        {"image-width", "N", AML_OPTION_INTEGER, &input->image_width, 0, 1 << 18,
+         "of images in other formats, in pixels; 0: they are square"},
+        {"channels", "N", AML_OPTION_INTEGER, &input->channels, 0, 1 << 10,
+         "of a pixel; 0: 1, of tar as the first image"},
+    };
+    memcpy(options, of_samples, sizeof of_samples);
+    return options + SAMPLES_OPTIONS;
+}
 
 int samples_input_choices(struct samples_input *input, struct error *error) {
     int format = app_choice("format", input->format_name, samples_formats, error);
@@ -96,7 +134,7 @@ static int survey_samples(aml_worker *worker, struct samples_input *input) {
 
 /* Rejects labels that are not classes, and samples without features. */
 static int check_labels(aml_worker *worker, const struct samples_input *input) {
-    const struct mlr_labels *labels = &input->survey.labels;
+    const struct labels *labels = &input->survey.labels;
     const char *path = input->file.path;
     if (input->survey.values == 0) {
         return aml_error(worker, AML_EINPUT, "%s: no sample has a feature: expected a label and features in each line",
@@ -108,17 +146,17 @@ static int check_labels(aml_worker *worker, const struct samples_input *input) {
                          "--label-column)?",
                          path, labels->items[0].text);
     }
-    enum mlr_labels_doubt doubt = mlr_labels_check(labels);
+    enum labels_doubt doubt = labels_check(labels);
     const char *first = labels->items[0].text;
     const char *last = labels->items[labels->count - 1].text;
-    if (doubt == MLR_LABELS_REAL) {
+    if (doubt == LABELS_REAL) {
         return aml_error(worker, AML_EINPUT,
                          "%s: the labels are %u different numbers with fractions, %s to %s: a quantity, expected "
                          "classes; is that the labels' column (see --label-column)? If they are classes, write them as "
                          "words",
                          path, labels->count, first, last);
     }
-    if (doubt == MLR_LABELS_UNIQUE) {
+    if (doubt == LABELS_UNIQUE) {
         return aml_error(
             worker, AML_EINPUT,
             "%s: %u different labels of %llu samples, such as %s and %s, are a quantity or names, expected "
@@ -128,21 +166,74 @@ static int check_labels(aml_worker *worker, const struct samples_input *input) {
     return 0;
 }
 
-int samples_input_survey(aml_worker *worker, struct samples_input *input) {
+/* Makes the survey of Criteo lines, by --hash-bits and --cross. */
+static int survey_criteo(aml_worker *worker, struct samples_input *input) {
+    struct error error = {0};
+    struct criteo_hash *hash = &input->file.hash;
+    if (!input->hashing.taken) {
+        return aml_error(worker, AML_EINPUT, "%s: these are Criteo lines: mlr trains on such", input->file.path);
+    }
+    *hash = (struct criteo_hash){
+        .bits = (uint32_t)(input->hashing.bits > 0 ? input->hashing.bits : CRITEO_HASH_BITS_DEFAULT)};
+    if (hash->bits < CRITEO_HASH_BITS_MIN) {
+        return aml_error(worker, AML_EINPUT, "--hash-bits: expected %d to %d, got %u", CRITEO_HASH_BITS_MIN,
+                         CRITEO_HASH_BITS_MAX, hash->bits);
+    }
+    if (input->scale.kind != SCALE_AUTO && input->scale.kind != SCALE_NONE && input->scale.kind != SCALE_UNIT) {
+        return aml_error(worker, AML_EINPUT, "--scale: expected none or unit for Criteo lines, got '%s'",
+                         input->scale_name);
+    }
+    input->scale.kind = input->scale.kind == SCALE_AUTO ? SCALE_NONE : input->scale.kind;
+    input->file.format = SAMPLES_CRITEO;
+    int result = input->hashing.crosses != NULL ? criteo_hash_add_crosses(hash, input->hashing.crosses, &error) : 0;
+    result = result == 0 ? samples_survey_criteo(&input->file, &input->survey, &error) : result;
+    return app_result(worker, result, &error);
+}
+
+static int survey_others(aml_worker *worker, struct samples_input *input) {
     bool images = samples_input_has_images(input);
+    if (input->hashing.bits > 0 || input->hashing.crosses != NULL) {
+        return aml_error(worker, AML_EINPUT, "--%s: expected Criteo lines, %s is something else (see --format)",
+                         input->hashing.bits > 0 ? "hash-bits" : "cross", input->file.path);
+    }
     int result = (images ? input_images_survey : survey_samples)(worker, input);
-    if (result != 0) {
-        return result;
-    }
-    result = check_labels(worker, input);
-    if (result != 0) {
-        return result;
-    }
+    result = result == 0 ? check_labels(worker, input) : result;
     bool left = input->shift > 0 && !input->shift_scaled; /* pixels that are shifted can't be scaled by their place */
-    if (input->scale.kind == SCALE_AUTO && (images || left || !input->with_statistics)) {
+    if (result == 0 && input->scale.kind == SCALE_AUTO && (images || left || !input->with_statistics)) {
         input->scale.kind = images || input->survey.format == SAMPLES_IDX ? SCALE_BYTE : SCALE_NONE;
     }
-    return 0;
+    return result;
+}
+
+int samples_input_survey(aml_worker *worker, struct samples_input *input) {
+    struct error error = {0};
+    bool criteo = false;
+    samples_survey_close(&input->survey);
+    free(input->zeros);
+    input->zeros = NULL;
+    input->seed = aml_seed(worker);
+    int result = app_result(worker, samples_are_criteo(&input->file, &criteo, &error), &error);
+    result = result == 0 ? (criteo ? survey_criteo : survey_others)(worker, input) : result;
+    input->scale.features = input->survey.features;
+    input->scale.maxima = input->survey.maxima;
+    return result;
+}
+
+double samples_input_training(const struct samples_input *input) {
+    return (double)input->survey.samples * (1 - input->test_fraction);
+}
+
+void samples_input_standardize(aml_worker *worker, struct samples_input *input, const struct scale *scale) {
+    size_t features = input->survey.features;
+    input->scale = *scale;
+    if (scale->factors != NULL && input->survey.places.count == 0) { /* the values' bytes are not compared yet */
+        aml_input_mark(worker, "values",
+                       hash_bytes((const void *)scale->factors, features * sizeof *scale->factors, 0));
+    }
+    input->zeros = scale->centres != NULL ? memory_zeroed(features, sizeof *input->zeros) : NULL;
+    if (scale->centres != NULL) {
+        scale_zeros(scale, input->zeros);
+    }
 }
 
 void samples_input_mark(aml_worker *worker, const struct samples_input *input) {
@@ -169,34 +260,36 @@ void samples_input_mark(aml_worker *worker, const struct samples_input *input) {
 
 /* ---- Stages ---- */
 
-void samples_input_shift(const struct samples_input *input, uint64_t random, const void *in, void *out) {
+static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct samples_input *input = context;
     bool images = samples_input_has_images(input);
     size_t value = images ? 1 : sizeof(float);
     size_t pixels = input->survey.features * value; /* bytes */
     size_t all = images ? input_images_bytes(input) : pixels + sizeof(float);
-    mlr_shift(in, out, &input->image, value, (uint32_t)input->shift, random);
+    (void)worker;
+    shift_image(in, out, &input->image, value, (uint32_t)input->shift, random);
     memcpy((unsigned char *)out + pixels, (const unsigned char *)in + pixels, all - pixels); /* the label */
+    return 0;
 }
 
 bool samples_input_find_image(struct samples_input *input) {
-    const struct image_shape *shape = &input->file.images.shape;
     uint32_t features = input->survey.features;
     if (samples_input_has_images(input)) {
-        input->image = (struct mlr_image){.width = shape->width, .height = shape->height, .channels = shape->channels};
+        input->image = input->file.images.shape;
         return true;
     }
     uint32_t channels = input->channels > 0 ? (uint32_t)input->channels : 1;
     uint32_t pixels = features / channels;
     uint32_t square = (uint32_t)lround(sqrt(pixels));
     uint32_t width = input->image_width > 0 ? (uint32_t)input->image_width : square > 0 ? square : 1;
-    input->image = (struct mlr_image){.width = width, .height = pixels / width, .channels = channels};
+    input->image = (struct image_shape){.width = width, .height = pixels / width, .channels = channels};
     return pixels / width > 0 && (uint64_t)(pixels / width) * width * channels == features;
 }
 
 /* Finds the images' size for --shift. */
 static int check_shift(aml_worker *worker, struct samples_input *input) {
     bool found = samples_input_find_image(input);
-    const struct mlr_image *image = &input->image;
+    const struct image_shape *image = &input->image;
     if (!found) {
         return aml_error(worker, AML_EINPUT, "--shift: %u features are no image %u pixels wide: see --image-width",
                          input->survey.features, image->width);
@@ -208,10 +301,10 @@ static int check_shift(aml_worker *worker, struct samples_input *input) {
     return 0;
 }
 
-int samples_input_declare_stages(aml_worker *worker, struct samples_input *input, struct aml_app *app,
-                                 const struct samples_runs *runs) {
+int samples_input_declare_stages(aml_worker *worker, struct samples_input *input, struct aml_app *app) {
     bool images = samples_input_has_images(input);
     struct aml_stage *stage = input->stages;
+    assert(app->context == input); /* the stages' context, too */
     size_t dense_bytes = app->item_bytes;
     if (!input->dense && (images || input->shift > 0)) {
         return aml_error(worker, AML_EINPUT, "%s: expected dense samples, these are sparse (see --layout)",
@@ -221,17 +314,18 @@ int samples_input_declare_stages(aml_worker *worker, struct samples_input *input
     if (images) {
         app->item_varied = 1;
         app->item_bytes = 0;
-        *stage++ = (struct aml_stage){.name = "decode", .bytes = input_images_bytes(input), .run = runs->decode};
+        *stage++ = (struct aml_stage){.name = "decode", .bytes = input_images_bytes(input), .run = input_images_decode};
     }
     if (input->shift > 0) {
         *stage++ = (struct aml_stage){.name = "shift",
                                       .from = images ? "decode" : NULL,
                                       .flags = AML_STAGE_TRAIN,
                                       .bytes = images ? input_images_bytes(input) : dense_bytes,
-                                      .run = runs->shift};
+                                      .run = run_shift};
     }
     if (images) {
-        *stage = (struct aml_stage){.name = "scale", .from = stage[-1].name, .bytes = dense_bytes, .run = runs->scale};
+        *stage = (struct aml_stage){
+            .name = "scale", .from = stage[-1].name, .bytes = dense_bytes, .run = input_images_scale};
     }
     app->stages = stage != input->stages ? input->stages : NULL;
     return result;
@@ -329,7 +423,7 @@ static int emit_sample(void *context, const struct sample *sample, struct error 
     struct emitting *emitting = context;
     const struct samples_input *input = emitting->input;
     enum aml_item_use use = emitting->use;
-    int64_t label = mlr_labels_find(&input->survey.labels, &sample->label);
+    int64_t label = labels_find(&input->survey.labels, &sample->label);
     if (label == INDEX_NONE) {
         return error_set(error, AML_EINPUT, "expected a label that occurs in the training data, got '%s'",
                          sample->label.text);
@@ -458,7 +552,8 @@ static int read_files(aml_worker *worker, const struct samples_input *input, con
     return result != 0 ? result : lines ? read_lines(worker, input, file, use) : read_idx(worker, input, file, use);
 }
 
-int samples_input_read(aml_worker *worker, const struct samples_input *input) {
+int samples_input_read(aml_worker *worker, void *context) {
+    const struct samples_input *input = context;
     struct samples_file test = input->file;
     test.path = input->test.count > 0 ? input->test_files.names[0].path : NULL;
     test.files = &input->test_files;
@@ -467,9 +562,50 @@ int samples_input_read(aml_worker *worker, const struct samples_input *input) {
     return result == 0 && test.path != NULL ? read_files(worker, input, &test, AML_TEST) : result;
 }
 
+/* ---- A model that knows only the classes' shares ---- */
+
+double samples_input_log_share(const aml_worker *worker, const struct samples_input *input, uint32_t label) {
+    double samples = (double)input->survey.samples;
+    double count = (double)input->survey.labels.items[label].count;
+    if (input->survey.format == SAMPLES_CRITEO) { /* there are no counts: the shares are those of the samples read */
+        double clicks = aml_total(worker, SAMPLES_TOTAL_LABELS);
+        samples = (double)aml_total_items(worker);
+        count = label == 1 ? clicks : samples - clicks;
+    } else if (input->statistics.samples > 0) {
+        samples = (double)input->statistics.samples;
+        count = (double)input->statistics.label_counts[label];
+    }
+    return statistics_log_share(count, samples, input->survey.labels.count);
+}
+
+void samples_input_compare(aml_worker *worker, const struct samples_input *input, double loss, bool advise) {
+    double constant = 0;
+    for (uint32_t k = 0; k < input->survey.labels.count; k++) {
+        double share = samples_input_log_share(worker, input, k);
+        constant -= exp(share) * share;
+    }
+    if (!(loss < constant)) {
+        aml_note(worker,
+                 "the model is no better than a constant: its loss on the training data is %.6g, that of the classes' "
+                 "shares %.6g%s",
+                 loss, constant, advise ? ". More passes (--iterations), another --rate or --scale may help" : "");
+    }
+}
+
+struct samples_model samples_input_model(const struct samples_input *input) {
+    return (struct samples_model){.scale = input->scale,
+                                  .index_base = input->file.index_base,
+                                  .numbering = input->survey.numbering,
+                                  .hash = input->file.hash,
+                                  .images = input->file.images.shape,
+                                  .labels = input->survey.labels,
+                                  .names = input->survey.columns.names};
+}
+
 void samples_input_close(struct samples_input *input) {
     statistics_close(&input->statistics);
     samples_survey_close(&input->survey);
     input_list_close(&input->data_files);
     input_list_close(&input->test_files);
+    free(input->zeros);
 }

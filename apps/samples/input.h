@@ -9,10 +9,11 @@
 
 #include "agileml.h"
 #include "apps/app.h"
-#include "apps/mlr/samples.h"
-#include "apps/mlr/scale.h"
-#include "apps/mlr/shift.h"
-#include "apps/mlr/statistics.h"
+#include "apps/samples/model.h"
+#include "apps/samples/samples.h"
+#include "apps/samples/scale.h"
+#include "apps/samples/shift.h"
+#include "apps/samples/statistics.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +27,14 @@ enum {
     SAMPLES_TOTAL_LABELS = 1
 };
 
-/* Initially zeros, but index_base -1, the names "auto", and missing_name "refuse". */
+/* How Criteo lines are hashed: --hash-bits and --cross. */
+struct samples_hashing {
+    bool taken; /* set by the app: it takes such lines */
+    int64_t bits;
+    const char *crosses;
+};
+
+/* The context of an app begins with it (aml_app.context), zeroed, and then set by samples_input_options. */
 struct samples_input {
     /* Values of options. */
     struct aml_strings data, test;
@@ -41,6 +49,7 @@ struct samples_input {
     int64_t shift, image_width; /* in pixels; image_width 0: images are square */
     int64_t channels;           /* channels of a pixel; 0: 1, or those of a tar file's first image */
     const char *image_size;     /* size of images in tar files; NULL: the first image's */
+    struct samples_hashing hashing;
     /* Partly set by the options, completed by `configure`. */
     struct samples_file file;
     struct scale scale;
@@ -49,18 +58,19 @@ struct samples_input {
     struct samples_survey survey;
     struct statistics statistics;
     bool dense;
-    uint64_t seed;          /* set before the survey */
-    const float *zeros;     /* set by the app: [features] the scaled values of a sample of zeros; NULL: all are 0 */
-    struct mlr_image image; /* set with `shift`, or by samples_input_find_image */
+    uint64_t seed;
+    float *zeros;             /* [features] the scaled values of a sample of zeros; NULL: all are 0 */
+    struct image_shape image; /* set with `shift`, or by samples_input_find_image */
     struct aml_stage stages[4];
 };
 
-/* The app's functions that run as stages. Each calls samples_input_NAME with the app's samples_input. */
-struct samples_runs {
-    int (*decode)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
-    int (*shift)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
-    int (*scale)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
-};
+enum { SAMPLES_OPTIONS = 14 };
+#define SAMPLES_FORMATS             "auto, libsvm, text, csv, idx or tar"
+#define SAMPLES_FORMATS_WITH_CRITEO "auto, libsvm, text, csv, idx, criteo or tar"
+
+/* Sets the defaults of the options, writes the options of all apps to options[SAMPLES_OPTIONS], and returns the place
+ * after them. */
+struct aml_option *samples_input_options(struct samples_input *input, struct aml_option *options);
 
 /* Checks the files of the options and lists them; the app has checked its choices before. `model_out`: see
  * app_check_files. In `configure`. */
@@ -73,11 +83,15 @@ int samples_input_choices(struct samples_input *input, struct error *error);
 static inline bool samples_input_has_images(const struct samples_input *input) {
     return input->file.format == SAMPLES_TAR;
 }
-/* Reads all samples to make the survey. Not for Criteo lines. In `configure`. */
+/* Reads all samples to make the survey; of Criteo lines only the beginning. In `configure`. */
 int samples_input_survey(aml_worker *worker, struct samples_input *input);
 /* Makes the processes of the job compare the results of their surveys, and reports the survey in a note. In
  * `configure`. */
 void samples_input_mark(aml_worker *worker, const struct samples_input *input);
+/* Returns the number of training samples; for Criteo lines an estimate. */
+double samples_input_training(const struct samples_input *input);
+/* Sets a scale that was chosen by the statistics. Its numbers stay the caller's. */
+void samples_input_standardize(aml_worker *worker, struct samples_input *input, const struct scale *scale);
 
 /* Sets `image`, after the survey: for images in tar files to their shape, otherwise by image_width and channels.
  * Returns false when the features don't form such an image. */
@@ -85,14 +99,20 @@ bool samples_input_find_image(struct samples_input *input);
 
 /* Declares the stages that make dense samples, if any: those of images (input_images.h), and --shift. The app has
  * declared its items for dense samples; for images this changes them to varied items. In `configure`. */
-int samples_input_declare_stages(aml_worker *worker, struct samples_input *input, struct aml_app *app,
-                                 const struct samples_runs *runs);
-int samples_input_decode(aml_worker *worker, const struct samples_input *input, const void *in, void *out);
-void samples_input_shift(const struct samples_input *input, uint64_t random, const void *in, void *out);
-void samples_input_scale(const struct samples_input *input, const void *in, void *out);
+int samples_input_declare_stages(aml_worker *worker, struct samples_input *input, struct aml_app *app);
 
-/* Emits all samples as items. For `read`. */
-int samples_input_read(aml_worker *worker, const struct samples_input *input);
+/* Emits all samples as items: aml_app.read. */
+int samples_input_read(aml_worker *worker, void *input);
+
+/* Returns the logarithm of a class's share of the training samples, for apps that know only that share of it. After the
+ * samples are read. */
+double samples_input_log_share(const aml_worker *worker, const struct samples_input *input, uint32_t label);
+/* Notes when the training loss is no better than that of a model that knows only the shares; with `advise` also what
+ * may help. For `finish`. */
+void samples_input_compare(aml_worker *worker, const struct samples_input *input, double loss, bool advise);
+
+/* Returns what a model's file has of the input; it points to the input's numbers. After `configure`. */
+struct samples_model samples_input_model(const struct samples_input *input);
 
 void samples_input_close(struct samples_input *input);
 

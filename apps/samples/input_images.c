@@ -110,11 +110,13 @@ static int decode(const struct samples_input *input, const unsigned char *item, 
     return image_decode(item + sizeof head, size - sizeof head, &input->file.images.shape, out, error);
 }
 
-int samples_input_decode(aml_worker *worker, const struct samples_input *input, const void *in, void *out) {
+int input_images_decode(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct samples_input *input = context;
     const struct aml_item *item = in;
     const unsigned char *bytes = aml_item_bytes(item);
     struct head head;
     struct error error = {0};
+    (void)random;
     if (item->size < sizeof head) {
         return aml_error(worker, AML_EINPUT, "an image's item has %u bytes: expected %zu and more", item->size,
                          sizeof head);
@@ -126,12 +128,19 @@ int samples_input_decode(aml_worker *worker, const struct samples_input *input, 
                                    (unsigned long long)head.number + 1, error.text);
 }
 
-void samples_input_scale(const struct samples_input *input, const void *in, void *out) {
+static void scale_image(const struct samples_input *input, const void *in, void *out) {
     uint32_t features = input->survey.features;
     const unsigned char *pixels = in;
     float *values = out;
     scale_pixels(&input->scale, pixels, values);
     memcpy(values + features, pixels + label_at(input), sizeof(uint32_t));
+}
+
+int input_images_scale(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    (void)worker;
+    (void)random;
+    scale_image(context, in, out);
+    return 0;
 }
 
 /* ---- Reading ---- */
@@ -187,7 +196,7 @@ static void check_share(const struct share *share) {
         struct waiting *image = &batch->images[i];
         image->result = decode(input, batch->items + image->at, image->size, pixels, &image->error);
         if (image->result == 0) {
-            samples_input_scale(input, pixels, values);
+            scale_image(input, pixels, values);
             image->squares = sum_squares(values, features);
         }
     }
@@ -252,7 +261,7 @@ static int batch_end(struct batch *batch) {
 static int take_image(void *context, const struct images_entry *entry, struct error *error) {
     struct batch *batch = context;
     const struct samples_input *input = batch->input;
-    int64_t label = mlr_labels_find(&input->survey.labels, &entry->label);
+    int64_t label = labels_find(&input->survey.labels, &entry->label);
     if (label == INDEX_NONE) {
         return error_set(error, AML_EINPUT, "expected a label that occurs in the training data, got '%s'",
                          entry->label.text);

@@ -12,6 +12,10 @@
 /* Makes the survey. Chooses the shape of all images by --image-size, --channels and the first image. In `configure`. */
 int input_images_survey(aml_worker *worker, struct samples_input *input);
 
+/* The stages `decode` and `scale`, whose context is the struct samples_input. */
+int input_images_decode(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
+int input_images_scale(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
+
 /* Returns the bytes of the output of `decode`. */
 size_t input_images_bytes(const struct samples_input *input);
 

@@ -18,18 +18,17 @@ struct run {
     struct aml_strings data;
     struct input_list files;
     struct samples_file file;
-    struct samples_model model;
+    const struct samples_model *model;
     struct tool_output out; /* without a path, samples with labels give only the accuracy */
     uint64_t count, known, correct;
     double loss; /* sum over the samples whose label is known */
     bool labelled;
-    bool probabilities;  /* --probabilities */
-    struct columns like; /* the model's names */
+    bool probabilities; /* --probabilities */
     char said[COLUMNS_SAID_MAX];
 };
 
 static void compare(struct run *run, const struct sample *sample, const float *probabilities, uint32_t best) {
-    int64_t label = mlr_labels_find(run->model.labels, &sample->label);
+    int64_t label = labels_find(&run->model->labels, &sample->label);
     if (label != INDEX_NONE) {
         run->known++;
         run->correct += label == best;
@@ -44,7 +43,7 @@ static bool writes_lines(const struct run *run) {
 
 /* Writes the names of the columns of --probabilities. */
 static void write_header(const struct run *run) {
-    const struct mlr_labels *labels = run->model.labels;
+    const struct labels *labels = &run->model->labels;
     fprintf(run->out.file, "%sprediction\tprobability", run->labelled ? "label\t" : "");
     for (uint32_t k = 0; k < labels->count; k++) {
         fprintf(run->out.file, "\t%s", labels->items[k].text);
@@ -54,7 +53,7 @@ static void write_header(const struct run *run) {
 
 static int write_line(const struct run *run, const struct sample *sample, const float *probabilities, uint32_t best,
                       struct error *error) {
-    const struct mlr_labels *labels = run->model.labels;
+    const struct labels *labels = &run->model->labels;
     if (run->probabilities && run->count == 1) {
         write_header(run);
     }
@@ -70,8 +69,8 @@ static int write_line(const struct run *run, const struct sample *sample, const 
 static int predict_sample(void *context, const struct sample *sample, struct error *error) {
     struct run *run = context;
     const struct samples_predictor *predictor = run->predictor;
-    if (sample->features == NULL && sample->count != run->model.features) {
-        return error_set(error, AML_EINPUT, "expected %u features, as %s has, got %u", run->model.features,
+    if (sample->features == NULL && sample->count != run->model->scale.features) {
+        return error_set(error, AML_EINPUT, "expected %u features, as %s has, got %u", run->model->scale.features,
                          run->model_path, sample->count);
     }
     if (run->count++ == 0) {
@@ -100,12 +99,12 @@ struct image_run {
 static int predict_image(void *context, const struct images_entry *entry, struct error *error) {
     struct image_run *images = context;
     struct run *run = images->run;
-    uint32_t features = run->model.features;
+    uint32_t features = run->model->scale.features;
     if (run->count == 0) {
         images->nameless = images->labels == IMAGES_LABELS_FOLDER && entry->labelled &&
-                           mlr_labels_find(run->model.labels, &entry->label) == INDEX_NONE;
+                           labels_find(&run->model->labels, &entry->label) == INDEX_NONE;
     }
-    int result = image_decode(entry->bytes, entry->size, &run->model.images, images->pixels, error);
+    int result = image_decode(entry->bytes, entry->size, &run->model->images, images->pixels, error);
     for (uint32_t i = 0; i < features && result == 0; i++) {
         images->values[i] = images->pixels[i];
     }
@@ -118,7 +117,7 @@ static int predict_image(void *context, const struct images_entry *entry, struct
 }
 
 static int predict_images(struct run *run, struct error *error) {
-    uint32_t features = run->model.features;
+    uint32_t features = run->model->scale.features;
     struct image_run images = {
         .run = run, .pixels = malloc(features), .values = malloc(features * sizeof *images.values)};
     int result = images.pixels == NULL || images.values == NULL
@@ -137,7 +136,7 @@ static int predict_images(struct run *run, struct error *error) {
 /* Sets whether the samples are images in tar files. */
 static int choose_images(struct run *run, bool *images, struct error *error) {
     int result = images_are_tar(&run->file, images, error);
-    if (result == 0 && *images && run->model.images.width == 0) {
+    if (result == 0 && *images && run->model->images.width == 0) {
         return error_set(error, AML_EINPUT, "%s: these are images in a tar file, but %s was not trained on images",
                          run->file.path, run->model_path);
     }
@@ -146,7 +145,7 @@ static int choose_images(struct run *run, bool *images, struct error *error) {
 
 /* Sets the format. The model decides whether samples are Criteo lines, or have numbered indexes. */
 static int choose_format(struct run *run, struct error *error) {
-    bool hashed = run->model.hash != NULL && run->model.hash->bits > 0;
+    bool hashed = run->model->hash.bits > 0;
     bool criteo = false;
     int result = hashed ? 0 : samples_are_criteo(&run->file, &criteo, error);
     if (result != 0) {
@@ -160,10 +159,10 @@ static int choose_format(struct run *run, struct error *error) {
         return error_set(error, AML_EINPUT, "%s: these are Criteo lines, but %s was not trained on such",
                          run->file.path, run->model_path);
     }
-    bool numbered = numbering_is_used(run->model.numbering) && run->file.format == SAMPLES_AUTO;
+    bool numbered = numbering_is_used(&run->model->numbering) && run->file.format == SAMPLES_AUTO;
     run->file.format = hashed ? SAMPLES_CRITEO : numbered ? SAMPLES_LIBSVM : run->file.format;
     if (hashed) {
-        run->file.hash = *run->model.hash;
+        run->file.hash = run->model->hash;
     }
     return 0;
 }
@@ -195,15 +194,13 @@ static int predict_file(struct run *run, struct error *error) {
     if (result != 0) {
         return result;
     }
-    run->file.index_base = run->model.index_base;
-    run->file.numbering = run->model.numbering;
+    run->file.index_base = run->model->index_base;
+    run->file.numbering = &run->model->numbering;
     run->file.label_optional = true;
-    run->file.features = run->model.features;
+    run->file.features = run->model->scale.features;
     run->file.said = run->said;
-    if (run->model.names != NULL && run->model.names->count > 0) {
-        run->like.names = *run->model.names;
-        run->file.like = &run->like;
-    }
+    const struct columns like = {.names = run->model->names};
+    run->file.like = like.names.count > 0 ? &like : NULL;
     result = images ? predict_images(run, error) : samples_read(&run->file, predict_sample, run, error);
     result = tool_output_close(&run->out, result, error);
     if (result == 0) {

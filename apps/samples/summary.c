@@ -28,10 +28,10 @@ static const char *plural(uint64_t count) {
 }
 
 /* Adds the classes with their counts. Criteo lines have no counts. */
-static void add_classes(struct line *line, const struct mlr_labels *labels) {
+static void add_classes(struct line *line, const struct labels *labels) {
     add(line, ", %u classes: ", labels->count);
     for (uint32_t k = 0; k < labels->count && k < CLASSES_SHOWN; k++) {
-        const struct mlr_label *label = &labels->items[k];
+        const struct label *label = &labels->items[k];
         add(line, "%s%.*s", k > 0 ? ", " : "", LABEL_SHOWN, label->text);
         if (label->count > 0) {
             add(line, " %llu", (unsigned long long)label->count);

@@ -2,7 +2,7 @@
 #ifndef APPS_SAMPLES_SUMMARY_H
 #define APPS_SAMPLES_SUMMARY_H
 
-#include "apps/mlr/samples.h"
+#include "apps/samples/samples.h"
 
 #include <stddef.h>
 

@@ -130,6 +130,12 @@ static int run_shape(uint32_t rows, uint32_t width, int64_t samples, struct erro
     return result;
 }
 
+static const char SUMMARY[] =
+    "bench_apply: a clock with each optimizer, beside one that adds plainly.\n"
+    "A clock of one origin, whose flush has every row of a dense float32 table: check it, keep the old rows, make\n"
+    "the new ones, forget those of the clock before. Columns: CPU-ns a float, and the median ratio to plain\n"
+    "adding.";
+
 int main(int argc, char **argv) {
     static const struct { uint32_t rows, width; } shapes[] = {{1000000, 1}, {60000, 16}, {10000, 100}, {1000, 1000}};
     int64_t samples = 21;
@@ -140,8 +146,7 @@ int main(int argc, char **argv) {
         {0},
     };
     struct error error = {0};
-    int status =
-        measure_options(options, "bench_apply: a clock with each optimizer, beside one that adds plainly", argc, argv);
+    int status = measure_options(options, SUMMARY, argc, argv);
     if (status >= 0) {
         return status;
     }

@@ -20,9 +20,13 @@ class Failed(Exception):
     """What went wrong, in one line."""
 
 
+class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Keeps the description's lines, and adds the options' defaults."""
+
+
 def options(description, **more):
     """The command line that all of these scripts understand; `more`: further options' defaults and texts."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(description=description, formatter_class=Help)
     parser.add_argument("--bin", default=os.environ.get("PROTEUS_BIN", os.path.join(FOLDER, "build", "bin")),
                         help="folder of proteus and mf")
     parser.add_argument("--figures", default="", metavar="DIR", help="write SVG plots there")
@@ -205,8 +209,12 @@ def row(cells):
     print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
 
 
-def table(head, rows):
-    row(head)
-    print("|" + "---|" * len(head), flush=True)
+def head(cells):
+    row(cells)
+    print("|" + "---|" * len(cells), flush=True)
+
+
+def table(names, rows):
+    head(names)
     for cells in rows:
         row(cells)

@@ -95,8 +95,8 @@ class Network:
         return ADDRESS + str(number + 1)
 
     def inside(self, number, words):
-        """The command line that runs `words` in there."""
-        return ["ip", "netns", "exec", self.space(number), *words]
+        """The command line that runs `words` in there. `ip netns exec` would hide the control groups in /sys."""
+        return ["nsenter", f"--net=/run/netns/{self.space(number)}", *words]
 
     def __exit__(self, *_):
         for space in self.spaces:

@@ -73,7 +73,7 @@ static const char *const CONTENDER_NAMES[CONTENDERS] = {"plain", "AgileML"};
 
 static int run_agile(const struct bench *bench, const char *path, unsigned topics, struct series *wall,
                      struct series *cpu, struct error *error) {
-    struct trial trial;
+    struct bench_trial trial;
     double objective;
     trial_open(&trial, bench->folder, (unsigned)bench->threads, (unsigned)bench->partitions, "lda",
                (unsigned)bench->passes);

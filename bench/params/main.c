@@ -52,7 +52,7 @@ static void find_rates(const struct trial_number numbers[NUMBERS], enum subject 
 }
 
 static int run_job(const struct bench *bench, unsigned threads, struct rates *rates, struct error *error) {
-    struct trial trial;
+    struct bench_trial trial;
     struct series wall = {0};
     struct series cpu = {0};
     double objective;
@@ -145,6 +145,16 @@ static bool find_programs(struct bench *bench) {
            trial_find_programs("proteus", bench->programs, sizeof bench->programs);
 }
 
+static const char SUMMARY[] =
+    "bench_params: rows by key, several threads and one, in turns.\n"
+    "The app skipgram trains on made-up text; a window reads and updates 31 rows by key. Lines:\n"
+    "  first seen, N a call  thousand rows a second that the process reads for the first time\n"
+    "  skip-gram, N a call   thousand pairs of words a second in the app's clock\n"
+    "  whole iterations      the same with the exchange and the CPU time of all processes\n"
+    "ratio: the rate of several threads by that of one, by wall time (aim 1.7 for two). CPU-r.: the same by CPU\n"
+    "time, as if each thread had a core for itself; only this tells about locks where other programs use the\n"
+    "cores.";
+
 int main(int argc, char **argv) {
     struct bench bench = {
         .threads = 2, .rounds = 5, .passes = 3, .words = 100000, .width = 100, .windows = 60000, .alone = 2000};
@@ -164,7 +174,7 @@ int main(int argc, char **argv) {
     struct results one = {0};
     struct results several = {0};
     struct results ratios = {0};
-    int status = measure_options(options, "bench_params: rows by key, several threads and one, in turns", argc, argv);
+    int status = measure_options(options, SUMMARY, argc, argv);
     if (status >= 0) {
         return status;
     }

@@ -5,10 +5,10 @@
 #include "agileml/base/memory.h"
 #include "agileml/control/state/controller.h"
 #include "agileml/ps/server.h"
+#include "agileml/wire/report_line.h"
 #include "workers/node/node.h"
 #include "workers/process/pulse.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -397,19 +397,17 @@ static double bytes_sent(const struct scale *scale) {
     return busy_us / 1e6 * scale->machines.costs.bytes_per_second;
 }
 
-static void iteration_ended(struct scale *scale, const json_t *line) {
+static void iteration_ended(struct scale *scale, const struct report_line *line) {
     struct cluster_result *result = scale->result;
     const struct cluster_options *options = scale->options;
-    double seconds = json_number_value(json_object_get(line, "seconds"));
+    double seconds = line->seconds;
     const double bytes = bytes_sent(scale);
-    const json_t *stage = json_object_get(line, "stage");
     result->iterations = memory_resized(result->iterations, result->count + 1, sizeof *result->iterations);
     result->iterations[result->count++] =
         (struct cluster_iteration){.seconds = seconds - scale->seconds,
                                    .bytes = bytes - scale->bytes,
-                                   .stage = json_is_integer(stage) ? (unsigned)json_integer_value(stage) : 0,
-                                   .nodes = (unsigned)(json_integer_value(json_object_get(line, "reliable")) +
-                                                       json_integer_value(json_object_get(line, "transient")))};
+                                   .stage = line->stage.number > 0 ? (unsigned)line->stage.number : 0,
+                                   .nodes = (unsigned)(line->reliable + line->transient)};
     plan_loss(scale, seconds - scale->seconds);
     scale->seconds = seconds;
     scale->bytes = bytes;
@@ -430,14 +428,13 @@ static void read_report(struct scale *scale) {
         if (scale->options->report != NULL) {
             fprintf(scale->options->report, "%s\n", text);
         }
-        json_t *line = json_loads(text, 0, NULL);
-        const char *type = json_string_value(json_object_get(line, "type"));
-        if (type != NULL && strcmp(type, "iteration") == 0) {
+        struct report_line *line = report_line_read(text, strlen(text), NULL);
+        if (line->is == REPORT_ITERATION) {
             iteration_ended(scale, line);
-        } else if (type != NULL && strcmp(type, "summary") == 0) {
-            scale->result->items_redone = (uint64_t)json_integer_value(json_object_get(line, "items_redone"));
+        } else if (line->is == REPORT_SUMMARY) {
+            scale->result->items_redone = (uint64_t)line->items_redone;
         }
-        json_decref(line);
+        report_line_drop(line);
     }
 }
 

@@ -24,7 +24,7 @@ struct model {
     double load_rating_ns; /* time to load and arrange one rating */
     double gather_byte_ns; /* time of a worker thread to take a byte of deltas */
     unsigned threads;      /* worker threads per node */
-    bool whole;            /* a dense model instead: every node has all items and changes all of them in each clock */
+    bool whole;            /* a dense model instead of a factorization: in each clock every node changes all items */
     enum exchange exchange;
     double jitter;        /* computing takes longer or shorter by up to this part */
     double *item_ratings; /* ratings of each item */

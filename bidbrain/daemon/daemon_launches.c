@@ -200,7 +200,7 @@ static void look_for_launches(struct daemon *daemon) {
         for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
             count += strcmp(daemon->fleet.machines[i].row.machine.token, launch->launch.token) == 0;
         }
-        /* otherwise lists may not show it yet */
+        /* the cloud's lists may not show a fresh launch yet */
         bool known = count > 0 || daemon_now(daemon) - launch->planned > DAEMON_FRESH_S;
         if (launch->stage < LEDGER_WAITING && known) {
             log_warn("a launch of %u x %s/%s has had no answer before the job's end (token %s): %u machine%s found",

@@ -4,6 +4,7 @@
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/printable.h"
+#include "agileml/wire/report_line.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -23,10 +24,9 @@ void daemon_page_line(struct daemon *daemon, const json_t *line) {
                               (json_int_t)daemon->job.iterations, "seconds", (double)daemon_now(daemon) - page->began);
     /* the cast drops const, since jansson takes no const object */
     json_object_update_missing(timed, (json_t *)(uintptr_t)line);
-    char *text = json_dumps(timed, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+    char *text = report_line_text(timed, true);
     web_line(page->web, page->lines++, text, strlen(text));
     free(text);
-    json_decref(timed);
 }
 
 /* Adds a line `decision` to the job's report, if there is a link to the job, and to the page. */

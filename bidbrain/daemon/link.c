@@ -6,7 +6,6 @@
 #include "agileml/control/state/observer.h"
 #include "agileml/wire/records.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,65 +110,53 @@ static void node_left(struct job_link *link, const char *name, bool failed) {
 
 /* ---- The report ---- */
 
-static void read_event(struct job_link *link, const json_t *line) {
-    const char *event = json_string_value(json_object_get(line, "event"));
-    const json_t *names = json_object_get(line, "nodes");
-    if (event != NULL && strcmp(event, "checkpoint") == 0) {
-        link->listener.checkpoint(link->listener.context, json_number_value(json_object_get(line, "seconds")));
+static void read_event(struct job_link *link, const struct report_line *line) {
+    bool failed = line->happened == HAPPENED_FAILURE || line->happened == HAPPENED_REFUSED;
+    if (line->happened == HAPPENED_CHECKPOINT) {
+        link->listener.checkpoint(link->listener.context, fmax(line->seconds, 0));
     }
-    for (size_t n = 0; event != NULL && n < json_array_size(names); n++) {
-        const char *name = json_string_value(json_array_get(names, n));
-        if (name != NULL && strcmp(event, "join") == 0) {
+    for (size_t n = 0; n < line->nodes.count; n++) {
+        const char *name = line->nodes.list[n].name;
+        if (name != NULL && line->happened == HAPPENED_JOIN) {
             node_joined(link, name);
-        } else if (name != NULL && strcmp(event, "evicted") == 0) {
-            node_left(link, name, false);
-        } else if (name != NULL && (strcmp(event, "failure") == 0 || strcmp(event, "refused") == 0)) {
-            node_left(link, name, true);
+        } else if (name != NULL && (failed || line->happened == HAPPENED_EVICTED)) {
+            node_left(link, name, failed);
         }
     }
 }
 
-static void read_iteration(struct job_link *link, const json_t *line) {
-    const json_t *number = json_object_get(line, "iteration");
-    double ended = json_number_value(json_object_get(line, "seconds"));
-    double items = json_number_value(json_object_get(line, "items"));
-    double partial = json_number_value(json_object_get(line, "partial")); /* share of the work that the line covers */
+static void read_iteration(struct job_link *link, const struct report_line *line) {
+    double ended = fmax(line->seconds, 0);
+    double items = fmax(line->items, 0);
     struct job_link_iteration iteration = {
-        .ended = ended, .items = partial > 0 ? items / partial : items, .seconds = ended - link->iteration_ended};
+        .ended = ended,
+        .items = line->partial > 0 ? items / line->partial : items, /* of all the work, not only what the line covers */
+        .seconds = ended - link->iteration_ended};
     link->iteration_ended = ended;
-    if (json_is_integer(number) && json_integer_value(number) >= 0) {
-        json_int_t all = json_integer_value(json_object_get(line, "iterations"));
-        iteration.iteration = (uint64_t)json_integer_value(number);
-        iteration.iterations = all > 0 ? (uint64_t)all : 0;
+    if (line->iteration >= 0) {
+        iteration.iteration = (uint64_t)line->iteration;
+        iteration.iterations = line->iterations > 0 ? (uint64_t)line->iterations : 0;
         link->listener.iteration(link->listener.context, &iteration);
     }
 }
 
-static void read_line(struct job_link *link, const json_t *line) {
-    const char *type = json_string_value(json_object_get(line, "type"));
-    if (type == NULL) {
-        return;
-    }
-    if (strcmp(type, "event") == 0) {
-        read_event(link, line);
-    } else if (strcmp(type, "iteration") == 0) {
-        read_iteration(link, line);
-    } else if (strcmp(type, "summary") == 0) {
-        double iterations = json_number_value(json_object_get(line, "iterations"));
-        link->listener.summary(link->listener.context, json_is_true(json_object_get(line, "ok")),
-                               json_string_value(json_object_get(line, "error")),
-                               json_number_value(json_object_get(line, "seconds")),
-                               iterations > 0 && iterations < 1e15 ? (uint64_t)iterations : 0);
-    }
+static void read_summary(struct job_link *link, const struct report_line *line) {
+    bool counted = line->iterations > 0 && line->iterations < 1e15;
+    link->listener.summary(link->listener.context, line->ok, line->error, fmax(line->seconds, 0),
+                           counted ? (uint64_t)line->iterations : 0);
 }
 
-static void receive_line(struct job_link *link, json_t *line) {
+static void receive_line(struct job_link *link, struct report_line *line) {
     if (line == NULL) {
         log_warn("the controller sent a line of its report that is not JSON; left out");
-        return;
+    } else if (line->is == REPORT_EVENT) {
+        read_event(link, line);
+    } else if (line->is == REPORT_ITERATION) {
+        read_iteration(link, line);
+    } else if (line->is == REPORT_SUMMARY) {
+        read_summary(link, line);
     }
-    read_line(link, line);
-    json_decref(line);
+    report_line_drop(line);
 }
 
 /* ---- Requests ---- */
@@ -211,7 +198,7 @@ static void send_note(struct job_link *link) {
     struct link_notes *notes = &link->notes;
     if (notes->count > 0 && notes->request == 0) {
         struct message note = {.type = MESSAGE_NOTE};
-        char *text = json_dumps(notes->list[0], JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+        char *text = report_line_text(json_incref(notes->list[0]), true);
         message_add_copy(&note, text, strlen(text));
         free(text);
         notes->request = observer_request(&link->observer, &note);
@@ -297,16 +284,13 @@ static void ask_status(struct job_link *link) {
     observer_ask_status(&link->observer, 0);
 }
 
-static void read_speeds(struct job_link *link, const json_t *status) {
-    const json_t *nodes = json_object_get(status, "nodes");
-    struct job_link_speed *speeds = memory_zeroed(json_array_size(nodes) + 1, sizeof *speeds);
+static void read_speeds(struct job_link *link, const struct report_line *status) {
+    struct job_link_speed *speeds = memory_zeroed(status->nodes.count + 1, sizeof *speeds);
     size_t count = 0;
-    for (size_t n = 0; n < json_array_size(nodes); n++) {
-        const json_t *node = json_array_get(nodes, n);
-        const char *name = json_string_value(json_object_get(node, "name"));
-        double slowness = json_number_value(json_object_get(node, "slowness_long")); /* 0 if null */
-        if (name != NULL && slowness > 0) {
-            speeds[count++] = (struct job_link_speed){name, slowness};
+    for (size_t n = 0; n < status->nodes.count; n++) {
+        const struct report_node *node = &status->nodes.list[n];
+        if (node->name != NULL && node->slowness_long > 0) {
+            speeds[count++] = (struct job_link_speed){node->name, node->slowness_long};
         }
     }
     if (link->listener.speeds != NULL) {
@@ -315,32 +299,28 @@ static void read_speeds(struct job_link *link, const json_t *status) {
     free(speeds);
 }
 
-static void read_stage(struct job_link *link, const json_t *status) {
-    const char *stage = json_string_value(json_object_get(status, "stage"));
-    const json_t *reliable = json_object_get(status, "waits_for_reliable"); /* only before the job begins */
-    bool transient =
-        reliable != NULL ? json_integer_value(reliable) == 0 : stage != NULL && strcmp(stage, "transient") == 0;
+static void read_stage(struct job_link *link, const struct report_line *status) {
+    bool began = isnan(status->waits_for_reliable); /* has the key only before the job begins */
+    bool transient = began ? strcmp(status->stage.name, "transient") == 0 : status->waits_for_reliable == 0;
     link->listener.stage(link->listener.context, transient);
 }
 
 /* A status says how many lines the report had. When as many lines were read, the report has been read to its end
  * once. */
 static void receive_status(struct job_link *link, const struct message *message) {
-    size_t size;
-    const char *text = records_text(message, &size);
-    json_t *status = json_loadb(text, size, 0, NULL);
-    const json_t *lines = json_object_get(status, "lines");
-    if (status != NULL) {
-        read_stage(link, status);
+    struct report_line *status = observer_status(message);
+    if (status == NULL) {
+        return;
     }
+    read_stage(link, status);
     if (link->caught_up) {
         read_speeds(link, status);
-    } else if (json_is_integer(lines) && link->observer.lines_read >= (uint64_t)json_integer_value(lines)) {
+    } else if ((double)link->observer.lines_read >= status->lines) { /* false if NaN */
         link->caught_up = true;
-    } else if (status != NULL && link->observer.lines_read > link->status_lines) {
+    } else if (link->observer.lines_read > link->status_lines) {
         ask_status(link); /* right away while lines come; if the request is lost, job_link_step repeats it */
     }
-    json_decref(status);
+    report_line_drop(status);
 }
 
 bool job_link_caught_up(const struct job_link *link) {
@@ -371,7 +351,7 @@ double job_link_silence(const struct job_link *link) {
 static void link_receive(void *self, actor_id from, struct message *message) {
     struct job_link *link = self;
     struct message request;
-    json_t *line;
+    struct report_line *line;
     if (from != ACTOR_CONTROLLER) {
         return;
     }

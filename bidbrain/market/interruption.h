@@ -46,8 +46,8 @@ void interruptions_close(struct interruptions *interruptions);
  * machines that start at the same time, `seed` distinguishes worlds. */
 int64_t interruption_time(const struct interruptions *interruptions, size_t m, int64_t time, uint64_t draw,
                           uint64_t seed);
-/* When and how the cloud takes a spot machine of market `m` with the prices `market` that starts at `time` with a bid.
- * It does so when the price passes the bid, or earlier by an interruption. `interruptions` NULL: no interruptions. */
+/* When and how the cloud takes a spot machine of market `m` with the prices `market` that starts at `time` with a bid:
+ * when the price passes the bid, or earlier by an interruption. `interruptions` NULL: no interruptions. */
 struct interruption {
     int64_t time; /* MARKET_NEVER: the machine is not taken */
     bool by_price;
@@ -56,8 +56,8 @@ struct interruption interruption_of(const struct interruptions *interruptions, s
                                     int64_t bid, int64_t time, uint64_t draw, uint64_t seed);
 /* Whether the market has machines at that time: a replayed zone may be empty. `interruptions` NULL: always true. */
 bool interruption_open_at(const struct interruptions *interruptions, size_t m, int64_t time, uint64_t seed);
-/* Returns the probability that a policy expects: that a machine that has run for `age` hours is interrupted within
- * `hours`. */
+/* Returns the probability that a machine is interrupted within `hours` when it has run for `age` hours. Policies expect
+ * this probability. */
 double interruption_probability(const struct interruptions *interruptions, size_t m, double age, double hours);
 
 #endif

@@ -13,22 +13,16 @@
 /* Names of columns. Of roles with the same meaning the first in this order counts. */
 enum role { TYPE, ZONE, ZONE_ID, REGION, PRODUCT, PRICE, TIME, DATE, EPOCH, ROLES };
 
-static const char *const type_names[] = {"instancetype", "type", "machinetype", NULL};
-static const char *const zone_names[] = {"availabilityzone", "zone", "az", NULL};
-static const char *const zone_id_names[] = {"availabilityzoneid", "zoneid", "azid", NULL};
-static const char *const region_names[] = {"region", "regionname", "awsregion", NULL};
-static const char *const product_names[] = {"productdescription", "product", "os", "operatingsystem", NULL};
-static const char *const price_names[] = {"spotprice",    "price",       "priceusd",  "spotpriceusd", "usd",
-                                          "priceperhour", "hourlyprice", "pricehour", "usdperhour",   NULL};
-static const char *const time_names[] = {"timestamp",   "timestamputc", "time", "datetime",
-                                         "datetimeutc", "timeutc",      NULL};
-static const char *const date_names[] = {"date", "day", NULL};
-static const char *const epoch_names[] = {"epochms",       "epoch",    "epochtime",    "epochs",
-                                          "unixtimestamp", "unixtime", "epochseconds", NULL};
 static const struct text_role roles[ROLES] = {
-    {"instance type", type_names}, {"zone", zone_names},       {"zone's id", zone_id_names},
-    {"region", region_names},      {"product", product_names}, {"price", price_names},
-    {"time", time_names},          {"date", date_names},       {"epoch", epoch_names},
+    {"instance type", "instancetype type machinetype"},
+    {"zone", "availabilityzone zone az"},
+    {"zone's id", "availabilityzoneid zoneid azid"},
+    {"region", "region regionname awsregion"},
+    {"product", "productdescription product os operatingsystem"},
+    {"price", "spotprice price priceusd spotpriceusd usd priceperhour hourlyprice pricehour usdperhour"},
+    {"time", "timestamp timestamputc time datetime datetimeutc timeutc"},
+    {"date", "date day"},
+    {"epoch", "epochms epoch epochtime epochs unixtimestamp unixtime epochseconds"},
 };
 static const enum market_column kinds[ROLES] = {
     MARKET_COLUMN_TYPE,  MARKET_COLUMN_ZONE, MARKET_COLUMN_ZONE, MARKET_COLUMN_ZONE,  MARKET_COLUMN_PRODUCT,
@@ -40,10 +34,8 @@ enum market_column market_column_named(const char *name) {
     char normal[TEXT_COLUMN_NAME_MAX];
     (void)text_column_normalize(&field, normal, sizeof normal);
     for (int r = 0; r < ROLES; r++) {
-        for (const char *const *known = roles[r].names; r != ZONE_ID && r != REGION && *known != NULL; known++) {
-            if (strcmp(normal, *known) == 0) {
-                return kinds[r];
-            }
+        if (r != ZONE_ID && r != REGION && text_role_has(&roles[r], normal)) {
+            return kinds[r];
         }
     }
     return MARKET_COLUMN_OTHER;

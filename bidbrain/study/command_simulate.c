@@ -141,10 +141,11 @@ int command_simulate(int argc, char **argv) {
         {"model", "MODEL", AML_OPTION_STRING, &s.model, 0, 0,
          "market model: ec2-2016 (bids, whole hours) or ec2 (today)"},
         {"schemes", "LIST", AML_OPTION_STRING, &o->schemes, 0, 0,
-         "comma-separated: on-demand, standard+checkpoint, standard+agileml, proteus, proteus+learning, +decay, "
-         "+memory, "
-         "+conditional, +joint, +diverse, +measured, +additions (memory, conditional, joint, measured), +speeds and "
-         "+true-speeds (additions, with --speeds), +all (additions and diverse) (not given: all)"},
+         "comma-separated: on-demand, standard+checkpoint, standard+agileml, cheapest+checkpoint, eager+checkpoint, "
+         "uniform+checkpoint (with --deadline-hours), proteus, proteus+learning, +decay, +memory, +conditional, "
+         "+joint, +diverse, +measured, +end, +additions (memory, conditional, joint, end, measured), +transient "
+         "(additions, no reliable machine), +speeds and +true-speeds (additions, with --speeds), +all (additions and "
+         "diverse) (not given: all)"},
         {"job-hours", "H", AML_OPTION_REAL, &o->job_hours, 0.01, 1000,
          "work of a job: hours on the reference machines"},
         {"machines", "N", AML_OPTION_INTEGER, &o->machines, 1, 100000, "reference machines"},

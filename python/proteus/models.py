@@ -63,7 +63,7 @@ class _Reader:
 
     def column_names(self):
         """The label's name and those of the features, or None and None: they are a section at the end of a file whose
-        version has 16 more (apps/mlr/model_names.h), which is taken off. Before the version is read."""
+        version has 16 more (apps/samples/model.h), which is taken off. Before the version is read."""
         version, = struct.unpack_from("<I", self.data, self.at)
         if version < 16:
             return None, None

@@ -112,7 +112,7 @@ class Installed(unittest.TestCase):
         self.assertTrue((self.prefix / "lib" / "pkgconfig" / "agileml.pc").exists(), "where the README looks for it")
         work = self.home / "work"
         work.mkdir()
-        shutil.copy(self.docs / "examples" / "average.c", work)
+        shutil.copytree(self.docs / "examples", work / "examples")  # as beside the README
         with open(work / "ratings.csv", "w", encoding="ascii") as file:
             for user in range(60):
                 for item in range(40):

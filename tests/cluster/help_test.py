@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BIN = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve()
@@ -85,10 +86,33 @@ class Help(unittest.TestCase):
         self.assertEqual(self.shown(("proteus", "run"), "--", "mf", "--help", "data"), text)
         self.assertTrue(self.shown(("proteus", "run"), "--help", "--", "mf").startswith("usage: proteus run "))
 
+    def test_schemes_of_simulate(self):
+        """--help and docs/bidbrain.md name each scheme."""
+        study = (SOURCE / "bidbrain" / "study" / "study.c").read_text(encoding="utf-8")
+        schemes = re.findall(r'^    \{\.name = "([a-z+-]+)"', study, re.M)
+        self.assertIn("uniform+checkpoint", schemes)
+        shown = re.sub(r"\s+", " ", self.shown(("bidbrain", "simulate"), "--help"))
+        document = (SOURCE / "docs" / "bidbrain.md").read_text(encoding="utf-8")
+        for scheme in schemes:
+            for text in shown, document:
+                self.assertRegex(text, rf"(?<![a-z+-]){re.escape(scheme)}(?![a-z+-])|"
+                                       rf"[^a-z]{re.escape(scheme.removeprefix('proteus'))}(?![a-z+-])")
+
     def test_tables_of_documents(self):
         done = subprocess.run([sys.executable, SOURCE / "scripts" / "manual", "--bin", BIN, "--docs", SOURCE / "docs",
                                "--check"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_table_that_takes_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            document = pathlib.Path(folder) / "net.md"
+            for word in "--rank", "nothing", "--rate,--decay":
+                document.write_text(f"<!-- options: net | --rate, {word} -->\n<!-- end of options -->\n",
+                                    encoding="utf-8")
+                done = subprocess.run([sys.executable, SOURCE / "scripts" / "manual", "--bin", BIN, "--docs", folder],
+                                      capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"manual: net.md: options: net: '{word}': expected", done.stderr)
 
 
 if __name__ == "__main__":

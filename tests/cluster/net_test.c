@@ -255,7 +255,7 @@ static void test_schedules(void **state) {
     assert_true(fabs(first - last) < 1e-5 * first);
     run_well("$run -- net " IMAGES " --optimizer sgd --rate 0.1");
     double loss = summary("loss");
-    run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1"); /* the same in the servers */
+    run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1"); /* the servers take the same steps */
     assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
     /* The servers' iterations are those of the option. */
     run_well("$run -- net " IMAGES " --optimizer sgd --rate 0.1 --anneal 12 --clocks-per-iteration 5");

@@ -863,7 +863,10 @@ static struct job join_sums(struct job *job, const char *count, const char *cloc
                "--iterations", "100000000", "--clocks-per-iteration", clocks);
 }
 
-static void leave_sums(struct job *join) {
+/* Sends SIGTERM twice, as timeout does. The nodes get one notice, and leave in time. */
+static void leave_sums(struct job *job, struct job *join) {
+    kill(join->pid, SIGTERM);
+    wait_for_report(job, "\"event\":\"evict\"");
     kill(join->pid, SIGTERM);
     finish(join);
     if (join->status != 0) {
@@ -880,8 +883,8 @@ static void test_stages_change(void **state) {
     wait_for_report(&job, "\"stage\":2,");
     struct job second = join_sums(&job, "3", "2");
     wait_for_report(&job, "\"stage\":3,");
-    leave_sums(&second);
-    leave_sums(&first);
+    leave_sums(&job, &second);
+    leave_sums(&job, &first);
     wait_for_cluster(&job, 1, 1);
     wait_until(&job, stage_is_1, NULL, "stage 1");
     wait_for_iterations(&job, 3);
@@ -1349,7 +1352,7 @@ static void test_join_command(void **state) {
     struct job job = start_sums(options_of("2", 1, "600"), "", "--clocks-per-iteration 1");
     struct job join = join_sums(&job, "2", "1");
     wait_for_cluster(&job, 2, 3);
-    leave_sums(&join);
+    leave_sums(&job, &join);
     wait_for_cluster(&job, 2, 1);
     join = join_sums(&job, "1", "1");
     wait_for_cluster(&job, 2, 2);

@@ -14,8 +14,8 @@ enum {
     DOCUMENTS_LESS = 120,
     SAMPLES = 300,
     SAMPLES_LESS = 290,
-    MANY = 40000,          /* several splits of 256 KiB */
-    MANY_DOCUMENTS = 9000, /* several splits, too; without the empty ones */
+    MANY = 40000,          /* several extents of 256 KiB */
+    MANY_DOCUMENTS = 9000, /* several extents, too; without the empty ones */
     LARGE = 400000,
     /* Sampled block b of 64 begins at about b / 63 of the file. This line is between two blocks, and not at the border
      * of halves. */
@@ -120,7 +120,7 @@ static void test_a_reader_that_is_killed(void **state) {
     assert_true(summary("bytes_read") > bytes_of("ratings"));
 }
 
-/* The same for documents, one of which has more words than a split. A single node has the same bits in every format.
+/* The same for documents, one of which has more words than an extent. A single node has the same bits in every format.
  * Each node reads all text. */
 static void test_documents_are_parsed_once(void **state) {
     static const char *const files[] = {"many.uci", "many.lda-c", "many.uci,many.lda-c --test-fraction 0.2"};
@@ -295,7 +295,7 @@ static void write_documents(const char *name, unsigned count) {
     fclose(file);
 }
 
-/* Writes the same documents in three formats. Each seventh is empty, and one has more words than a split. */
+/* Writes the same documents in three formats. Each seventh is empty, and one has more words than an extent. */
 static void write_many_documents(void) {
     enum { COUNT = MANY_DOCUMENTS / 6 * 7, LONG = 3 * COUNT };
     FILE *uci = open_file("many.uci", "we");

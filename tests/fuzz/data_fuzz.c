@@ -3,8 +3,7 @@
  * the hash is corrected first, so that the code behind its check is reached. */
 #include "tests/fuzz/data_job.h"
 
-/* The source file, for packed_hash. */
-#include "workers/data/data_pack.c" // NOLINT(bugprone-suspicious-include)
+#include "workers/data/data_private.h"
 
 #include <stdlib.h>
 
@@ -18,9 +17,8 @@ static void mend(unsigned char *bytes, size_t size) {
         return;
     }
     memcpy(&head, bytes, sizeof head);
-    if (head.bytes[AML_TRAIN] <= size - sizeof head &&
-        head.bytes[AML_TEST] == size - sizeof head - head.bytes[AML_TRAIN]) {
-        head.hash = packed_hash(&head, bytes + sizeof head);
+    if (head.bytes <= size && data_packed_bytes(&head) <= size) {
+        head.hash = data_packed_hash(&head, bytes);
         memcpy(bytes, &head, sizeof head);
     }
 }

@@ -55,7 +55,7 @@ static int see_image(void *context, const struct images_entry *entry, struct err
     size_t length = strlen(entry->label.text);
     FUZZ_CHECK(entry->number == seen->images++);
     FUZZ_CHECK(entry->size >= 1 && entry->size <= IMAGES_BYTES_MAX && strlen(entry->name) < IMAGES_NAME_MAX);
-    FUZZ_CHECK(entry->labelled ? length >= 1 && length <= MLR_LABEL_MAX : seen->label_optional);
+    FUZZ_CHECK(entry->labelled ? length >= 1 && length <= LABEL_MAX : seen->label_optional);
     return check_image(entry->bytes, entry->size, &seen->shape, error);
 }
 

@@ -1,6 +1,6 @@
-/* libFuzzer target for agileml/input: the walkers of gzip and zstd headers, the indexes, and the lines of splits. The
- * input is the size of the splits, the length of an index, the index, and the file. Besides crashes it finds gaps
- * between splits, failures without a message, and splits whose texts together differ from the whole file's text. */
+/* libFuzzer target for agileml/input: the walkers of gzip and zstd headers, the indexes, and the lines of extents. The
+ * input is the size of the extents, the length of an index, the index, and the file. Besides crashes it finds gaps
+ * between extents, failures without a message, and extents whose texts together differ from the whole file's text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,8 +58,8 @@ static int fuzz_read(struct text_input *input, struct fuzz_text *text, struct er
     return code;
 }
 
-/* Reads the whole file. Returns 1, too, when a foreign format within compressed data is rejected: a split may see only
- * a part of its beginning. */
+/* Reads the whole file. Returns 1, too, when a foreign format within compressed data is rejected: an extent may see
+ * only a part of its beginning. */
 static int fuzz_whole(struct fuzz_text *text, bool foreign) {
     struct text_input *input;
     struct error error = {0};
@@ -71,25 +71,25 @@ static int fuzz_whole(struct fuzz_text *text, bool foreign) {
     return code < 0 && inside && !foreign ? 1 : code;
 }
 
-static int fuzz_splits(const struct input_list *list, uint64_t split_size, struct fuzz_text *text, bool *plain) {
-    struct input_splits splits;
+static int fuzz_extents(uint64_t extent_size, struct fuzz_text *text, bool *plain) {
+    struct extents extents;
     struct error error = {0};
     uint64_t covered = 0;
-    int code = input_splits_make(&splits, list, split_size, &error);
-    *plain = code == 0 && splits.files[0].form == TEXT_FORM_PLAIN;
-    for (size_t s = 0; s < splits.count; s++) {
-        FUZZ_CHECK(splits.splits[s].offset == covered && (s == 0 || splits.splits[s].length > 0));
-        covered += splits.splits[s].length;
+    int code = extents_make(&extents, fuzz_path, extent_size, &error);
+    *plain = code == 0 && extents.form == TEXT_FORM_PLAIN;
+    for (uint32_t s = 0; s < extents.count; s++) {
+        FUZZ_CHECK(extents.at[s].offset == covered && (s == 0 || extents.at[s].length > 0));
+        covered += extents.at[s].length;
     }
-    FUZZ_CHECK(code != 0 || covered == list->names[0].identity.bytes);
-    for (size_t s = 0; s < splits.count && code == 0; s++) {
+    FUZZ_CHECK(code != 0 || covered == extents_file(&extents)->identity.bytes);
+    for (uint32_t s = 0; s < extents.count && code == 0; s++) {
         struct text_input *input;
-        code = input_lines_open(&input, &splits, s, &error);
+        code = input_lines_open(&input, &extents, s, &error);
         code = code == 0 ? fuzz_read(input, text, &error) : code;
         text_input_close(input);
     }
     FUZZ_CHECK(code >= 0 || (code == AML_EINPUT && strncmp(error.text, fuzz_path, strlen(fuzz_path)) == 0));
-    input_splits_close(&splits);
+    extents_close(&extents);
     return code;
 }
 
@@ -106,8 +106,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     size_t index = data[1];
-    struct input_list list = {0};
-    struct error error = {0};
     fuzz_line(data + 2 + index, size - 2 - index);
     fuzz_write(fuzz_path, data + 2 + index, size - 2 - index);
     if (index > 0) {
@@ -120,13 +118,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_text *parts = &texts[1];
     whole->size = 0;
     parts->size = 0;
-    FUZZ_CHECK(input_list_add(&list, fuzz_path, &error) == 0 && list.count == 1);
     size_t least = size / FUZZ_SPLITS_MAX;
     bool plain;
     enum text_form form;
     bool foreign = text_form_detect("", data + 2 + index, size - 2 - index, &form, NULL) != 0;
     int of_whole = fuzz_whole(whole, foreign);
-    int of_parts = fuzz_splits(&list, data[0] == 0 || data[0] > least ? data[0] : least, parts, &plain);
+    int of_parts = fuzz_extents(data[0] == 0 || data[0] > least ? data[0] : least, parts, &plain);
     FUZZ_CHECK(!foreign || (of_whole == AML_EINPUT && of_parts == AML_EINPUT));
     if (of_whole <= 0 && of_parts <= 0) { /* 1: not to be compared */
         FUZZ_CHECK(of_parts != 0 || of_whole == 0);
@@ -134,6 +131,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         FUZZ_CHECK(of_parts != 0 ||
                    (whole->size == parts->size && memcmp(whole->bytes, parts->bytes, whole->size) == 0));
     }
-    input_list_close(&list);
     return 0;
 }

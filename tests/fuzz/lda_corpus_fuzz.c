@@ -59,8 +59,8 @@ struct fuzz_runs {
 static int fuzz_run(void *context, unsigned thread, const struct line_chunk *chunk) {
     struct fuzz_runs *runs = context;
     const struct lda_head *head = &runs->survey->files[0].head;
-    const struct lda_chunk *found = lda_survey_find(runs->survey, 0, chunk->split, chunk->offset);
-    uint64_t begin = chunk->split == 0 && head->begin > chunk->offset ? head->begin - chunk->offset : 0;
+    const struct lda_chunk *found = lda_survey_find(runs->survey, 0, chunk->extent, chunk->offset);
+    uint64_t begin = chunk->extent == 0 && head->begin > chunk->offset ? head->begin - chunk->offset : 0;
     const char *at;
     struct error error = {0};
     FUZZ_CHECK(thread == 0 && found != NULL && !chunk->cut && begin <= chunk->size);
@@ -73,20 +73,20 @@ static int fuzz_run(void *context, unsigned thread, const struct line_chunk *chu
 
 /* Reads the file by a survey and in runs. Returns the reading's code. */
 static int fuzz_parts(const struct lda_corpus *corpus, const struct lda_survey *survey, struct fuzz_runs *runs) {
-    struct splits splits;
+    struct extents extents;
     struct error error = {0};
     *runs = (struct fuzz_runs){.corpus = corpus, .survey = survey};
-    int code = splits_make(&splits, corpus->path, &error);
+    int code = extents_make(&extents, corpus->path, 0, &error);
     FUZZ_CHECK(code == 0);
-    const struct line_reading lines = {.splits = &splits,
-                                       .part = splits_all(&splits),
+    const struct line_reading lines = {.extents = &extents,
+                                       .part = extents_all(&extents),
                                        .threads = 1,
                                        .line_max = 1 << 26,
                                        .group = lda_head_group(&survey->files[0].head),
                                        .sink = fuzz_run,
                                        .context = runs};
     code = line_chunks_read(&lines, &error);
-    splits_close(&splits);
+    extents_close(&extents);
     return code;
 }
 

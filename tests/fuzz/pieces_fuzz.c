@@ -4,25 +4,25 @@
  * is reached. */
 #include "tests/fuzz/data_job.h"
 
-/* The source file, for piece_hash. */
-#include "workers/data/data_parts.c" // NOLINT(bugprone-suspicious-include)
+#include "workers/data/data_private.h"
+
+#include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FUZZ_CHECK(condition) ((condition) ? (void)0 : abort())
 
 static void mend(unsigned char *bytes, size_t size) {
-    struct piece_head head;
+    struct packed_head head;
     while (size >= sizeof head) {
         memcpy(&head, bytes, sizeof head);
-        size -= sizeof head;
-        if (head.segments > size || head.bytes > size || behind_bytes(&head) > size) {
+        if (head.bytes > size || data_packed_bytes(&head) > size) {
             return;
         }
-        head.hash = piece_hash(&head, bytes + sizeof head);
+        head.hash = data_packed_hash(&head, bytes);
         memcpy(bytes, &head, sizeof head);
-        bytes += sizeof head + behind_bytes(&head);
-        size -= (size_t)behind_bytes(&head);
+        bytes += data_packed_bytes(&head);
+        size -= (size_t)data_packed_bytes(&head);
     }
 }
 
@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     bool taken = data_take_pieces(&data, 1, shards, 2, bytes, size - 1);
     for (uint32_t s = 0; s < 2; s++) {
         if (data_has(&data, shards[s])) {
-            FUZZ_CHECK(data.shards[s].runs[0].count + data.shards[s].runs[1].count == data.input[s].items);
+            FUZZ_CHECK(data.shards[s].records[0].count + data.shards[s].records[1].count == data.input[s].items);
         }
     }
     FUZZ_CHECK(!taken || size > 1);

@@ -2,7 +2,7 @@
  * near misses, gzip. No seed is stored in the repository. */
 #include "tests/fuzz/corpus.h"
 
-#include "apps/mlr/samples.h"
+#include "apps/samples/samples.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "apps/mlr/samples.h"
+#include "apps/samples/samples.h"
 
 #define FUZZ_CHECK(condition)                                                                                          \
     do {                                                                                                               \
@@ -34,17 +34,17 @@ struct seen {
     bool keep; /* missing labels are kept as words */
 };
 
-static struct mlr_hash fuzz_hash(uint8_t options) {
-    struct mlr_hash hash = {.bits = MLR_HASH_BITS_MIN + options % 17U};
+static struct criteo_hash fuzz_hash(uint8_t options) {
+    struct criteo_hash hash = {.bits = CRITEO_HASH_BITS_MIN + options % 17U};
     struct error error = {0};
-    FUZZ_CHECK((options & 1) == 0 || mlr_hash_add_crosses(&hash, "C1xC2,I1xC26,I3xI4", &error) == 0);
+    FUZZ_CHECK((options & 1) == 0 || criteo_hash_add_crosses(&hash, "C1xC2,I1xC26,I3xI4", &error) == 0);
     return hash;
 }
 
 /* Checks a hashed sample: its features are in any order, each once, and each value counts fields. */
 static void check_hashed(const struct seen *seen, const struct sample *sample) {
     double sum = 0;
-    FUZZ_CHECK(sample->count > 0 && sample->count <= MLR_HASH_SLOTS_MAX);
+    FUZZ_CHECK(sample->count > 0 && sample->count <= CRITEO_HASH_SLOTS_MAX);
     for (uint32_t i = 0; i < sample->count; i++) {
         FUZZ_CHECK(sample->features[i] < seen->slots && sample->values[i] >= 1);
         sum += sample->values[i];
@@ -62,9 +62,9 @@ static int check_sample(void *context, const struct sample *sample, struct error
     FUZZ_CHECK(sample->number == seen->samples);
     FUZZ_CHECK(sample->count <= SAMPLES_VALUES_MAX);
     size_t length = strlen(sample->label.text);
-    FUZZ_CHECK(length <= MLR_LABEL_MAX && (sample->labelled || seen->label_optional));
+    FUZZ_CHECK(length <= LABEL_MAX && (sample->labelled || seen->label_optional));
     FUZZ_CHECK(!sample->labelled || seen->label_optional ||
-               (length > 0 && (seen->keep || !mlr_label_is_missing(sample->label.text, length))));
+               (length > 0 && (seen->keep || !label_is_missing(sample->label.text, length))));
     FUZZ_CHECK(seen->samples == 0 || sample->labelled == seen->labelled);
     seen->labelled = sample->labelled;
     FUZZ_CHECK(seen->samples == 0 || sample->place > seen->place);
@@ -112,7 +112,7 @@ static void check_survey(const struct samples_file *file, bool find_base, const 
     FUZZ_CHECK(survey.format != SAMPLES_AUTO);
     FUZZ_CHECK(survey.labels.count >= 1 && survey.features >= 1);
     for (uint32_t k = 0; k < survey.labels.count; k++) {
-        FUZZ_CHECK(mlr_labels_find(&survey.labels, &survey.labels.items[k]) == k);
+        FUZZ_CHECK(labels_find(&survey.labels, &survey.labels.items[k]) == k);
     }
     if (read && (!find_base || survey.index_base == file->index_base)) {
         FUZZ_CHECK(survey.samples == seen->samples && survey.values == seen->values);

@@ -1,6 +1,8 @@
 /* A simulated node's hooks (node.h), in place of a process's threads. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 #include "workers/data/lots.h"
+#include "workers/node/node_lots.h"
+#include "workers/node/node_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -543,12 +545,12 @@ static void compute_slice(struct cluster_node *node, const struct cluster_set *s
 /* Continues with the clock's next lot. */
 static void lots_next(void *context) {
     struct cluster_node *node = context;
-    struct node_lots *lots = &node->node.work.lots;
+    struct own_lots *lots = &node_lots(&node->node)->own;
     struct cluster_set *set = node->fate.gone ? NULL : set_find(node, node->work.set);
     if (set == NULL) {
         return;
     }
-    int lot = node_lot_take(lots);
+    int lot = node_lot_take(&node->node);
     for (unsigned l = 0; l < lots->count && lot < 0; l++) {
         if (lots->lots[l].state == LOT_GIVEN && lots->lots[l].changes.type != 0 &&
             cluster_mistake_due(node->cluster, MISTAKE_LOT_TWICE)) {
@@ -590,7 +592,7 @@ static void hook_gather(void *context) {
     struct cluster_node *node = context;
     const struct cluster_set *set = set_find(node, node->work.set);
     for (unsigned l = 0; l < WIRE_LOTS_MAX && set != NULL; l++) {
-        node->work.theirs[l] = node->node.work.lots.lots[l].state == LOT_THEIRS;
+        node->work.theirs[l] = node_lots(&node->node)->own.lots[l].state == LOT_THEIRS;
         if (node->work.theirs[l]) {
             compute_slice(node, set, l + 1, true);
             node->cluster->result->counts.lots++;
@@ -648,7 +650,7 @@ static void hook_help(void *context, unsigned number, uint64_t clock) {
 /* ---- The end of a clock, with a flush in pieces or not ---- */
 
 static void clock_done(struct cluster_node *node, const struct cluster_set *set) {
-    if (node->node.work.gossip.steps == 0) {
+    if (node->node.work.steps == 0) {
         gather(node);
     }
     node->work.computing = false;
@@ -706,10 +708,10 @@ static void pieces_next(void *context) {
 
 /* ---- A whole clock ---- */
 
-/* Whether the clock has local steps and this is not the last one. */
+/* Whether the clock has local steps, and the present step is not the last of them. */
 static bool is_step(const struct cluster_node *node) {
-    const struct node_gossip *gossip = &node->node.work.gossip;
-    return gossip->steps > 0 && gossip->step + 1 < gossip->steps;
+    const struct node_work *work = &node->node.work;
+    return work->steps > 0 && work->step + 1 < work->steps;
 }
 
 /* Completes a local step; the node then starts the next one by hook_compute. */
@@ -771,10 +773,10 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
                           agent->name, (unsigned long long)clock, number, (unsigned long long)agent->client.clock);
         return;
     }
-    if (agent->work.gossip.step > 0) {
+    if (agent->work.step > 0) {
         node->work.began_us = sim_now(cluster->sim);
         node->work.computing = true;
-        at_later(node, clock_duration(node, clock_items(node, set)) / agent->work.gossip.steps, compute_done);
+        at_later(node, clock_duration(node, clock_items(node, set)) / agent->work.steps, compute_done);
         return;
     }
     cluster_check_begin(node, set, agent->work.assignment.origin, clock);
@@ -788,7 +790,7 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     node->work.began_us = sim_now(cluster->sim);
     node->work.computing = true;
     own_add(node, agent->work.assignment.origin, clock);
-    bool lots = agent->work.lots.count > 0;
+    bool lots = node_lots(agent)->own.count > 0;
     node->work.items = 0;
     memset(node->work.theirs, 0, sizeof node->work.theirs);
     if (lots) {

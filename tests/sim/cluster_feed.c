@@ -305,7 +305,7 @@ void cluster_feed_consume(struct cluster_node *node, const struct cluster_set *s
 
 /* I15. Also checks that node and process have the same batches. */
 void cluster_feed_check_node(struct cluster_node *node) {
-    const struct node_feed *feed = &node->node.feed;
+    const struct node_feed *feed = node_feed(&node->node);
     uint64_t credit = node->node.options.feed_credit > 0 ? node->node.options.feed_credit : NODE_FEED_CREDIT;
     uint64_t used = 0;
     unsigned here = 0;
@@ -372,7 +372,7 @@ void cluster_feed_mistake_control(struct cluster *cluster) {
 /* Makes the node forget a received batch, so that a repeat is accepted again, or keep its credit. Returns whether the
  * message is to be received again. */
 bool cluster_feed_mistake_node(struct cluster_node *node, const struct message *message) {
-    struct node_feed *feed = &node->node.feed;
+    struct node_feed *feed = node_feed(&node->node);
     if (message->type != MESSAGE_FEED || message->feed.kind != FEED_DONE) {
         return false;
     }

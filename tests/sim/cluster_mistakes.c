@@ -502,7 +502,7 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
 void cluster_mistake_replace(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
     if (cluster->uneven.replacing && cluster_mistake_lasts(cluster, MISTAKE_TWO_REPLACED)) {
-        controller->progress.replacing = REPLACING_NOBODY;
+        controller->progress.rebalance.replacing = REPLACING_NOBODY;
     }
 }
 
@@ -539,5 +539,5 @@ void cluster_mistake_restart(struct cluster *cluster) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].silence.heard_us = now_us;
     }
-    controller->doubt_until_us = 1;
+    controller->features.silence.doubt_until_us = 1;
 }

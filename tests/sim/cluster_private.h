@@ -9,6 +9,7 @@
 #include "tests/sim/app.h"
 #include "tests/sim/cluster.h"
 #include "workers/node/node.h"
+#include "workers/node/node_feed.h"
 #include "workers/process/pulse.h"
 
 enum {
@@ -171,7 +172,7 @@ struct cluster_node_work {
     bool theirs[WIRE_LOTS_MAX]; /* other nodes have worked on these lots */
     struct node_offer {
         uint64_t claim, clock, epoch;
-    } offers[CLUSTER_OFFERS_SEEN]; /* its last GOSSIP_OFFERs, by number */
+    } offers[CLUSTER_OFFERS_SEEN]; /* the node's last GOSSIP_OFFERs, by number */
     uint64_t done[APP_TABLES_MAX]; /* by table: rows declared done in this clock */
     unsigned helped;               /* set of another node's lot that this node works on; 0: none */
     uint64_t helped_clock;

@@ -112,11 +112,11 @@ void cluster_pulse_see(struct cluster *cluster, struct message *message) {
     if (node != NULL && node->fate.gone && cluster_mistake_lasts(cluster, MISTAKE_SUSPICION_IGNORED)) {
         message->pulse.suspect = ACTOR_NONE;
     }
-    if (member != NULL && node != NULL && !node->fate.gone && member->suspect.number != 0 &&
+    if (member != NULL && node != NULL && !node->fate.gone && member->pulse.suspect.number != 0 &&
         (controller->phase == PHASE_LOAD || controller->phase == PHASE_TRAIN) &&
         cluster_mistake_due(cluster, MISTAKE_SUSPICION_BELIEVED)) {
-        member->suspect.broken = false;
-        member->suspect.unanswered = SUSPECT_TICKS;
+        member->pulse.suspect.broken = false;
+        member->pulse.suspect.unanswered = SUSPECT_TICKS;
     }
 }
 
@@ -172,7 +172,7 @@ void cluster_pulse_check_control(struct cluster *cluster) {
         gone += member->stay != MEMBER_DISMISSED && silent ? 1 : 0;
         /* A feeder that joins is watched only from the next plan on. */
         bool counts = node != NULL && member->stay == MEMBER_STAYS && member->node.tier != TIER_FEEDER &&
-                      member->suspect.there && !member->left && now(cluster) > member->joined_us + wait_us;
+                      member->pulse.suspect.there && !member->left && now(cluster) > member->joined_us + wait_us;
         overdue = counts && is_overdue(cluster, node) ? member : overdue;
     }
     if (2 * gone > present) {

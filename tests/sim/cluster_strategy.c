@@ -1,5 +1,6 @@
 /* Synchronization strategies in a simulated run (agileml/collective/strategy.h). See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
+#include "workers/node/node_gossip.h"
 
 #include <string.h>
 
@@ -66,7 +67,7 @@ uint64_t cluster_strategy_idle(const struct cluster_node *node, uint64_t clock) 
 /* ---- Averages between local steps ---- */
 
 void cluster_strategy_offered(struct cluster_node *node) {
-    const struct node_gossip *gossip = &node->node.work.gossip;
+    const struct node_gossip *gossip = node_gossip(&node->node);
     struct node_offer *offer = &node->work.offers[gossip->claim % CLUSTER_OFFERS_SEEN];
     if (gossip->claim != 0 && offer->claim != gossip->claim) {
         *offer = (struct node_offer){
@@ -78,7 +79,7 @@ void cluster_strategy_offered(struct cluster_node *node) {
 static void mistake_late(struct cluster_node *node, struct message *message) {
     struct cluster *cluster = node->cluster;
     const struct node_work *work = &node->node.work;
-    bool open = work->gossip.model.type != 0 && message->epoch == node->node.client.epoch;
+    bool open = node_gossip(&node->node)->model.type != 0 && message->epoch == node->node.client.epoch;
     if (open && message->gossip.clock < work->clock && cluster_mistake_due(cluster, MISTAKE_GOSSIP_LATE)) {
         message->gossip.clock = work->clock;
     }
@@ -86,7 +87,7 @@ static void mistake_late(struct cluster_node *node, struct message *message) {
 
 void cluster_strategy_receive(struct cluster_node *node, actor_id from, struct message *message) {
     struct cluster *cluster = node->cluster;
-    const struct node_gossip *gossip = &node->node.work.gossip;
+    const struct node_gossip *gossip = node_gossip(&node->node);
     const struct message_gossip said = message->gossip;
     if (message->type != MESSAGE_GOSSIP || cluster->run.forged) {
         node_receive(&node->node, from, message);

@@ -2,12 +2,13 @@
 #include "proteus/answer.h"
 #include "tests/test.h"
 
+#include "agileml/control/state/observer.h"
 #include "agileml/wire/records.h"
 
-static json_t *status_of(const char *text) {
+static struct report_line *status_of(const char *text) {
     struct message message = {.type = MESSAGE_STATUS};
     message_add_copy(&message, text, strlen(text));
-    json_t *status = answer_status(&message);
+    struct report_line *status = observer_status(&message);
     message_close(&message);
     return status;
 }
@@ -25,10 +26,10 @@ TEST(status) {
         {"{\"phase\":\"lea", false, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        json_t *status = status_of(cases[i].text);
+        struct report_line *status = status_of(cases[i].text);
         assert_int_equal(status != NULL, cases[i].is_json);
         assert_int_equal(answer_job_is_over(status), cases[i].over);
-        json_decref(status);
+        report_line_drop(status);
     }
 }
 
@@ -46,11 +47,11 @@ TEST(result) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct error error = {0};
-        json_t *summary = json_loads(cases[i].summary, 0, NULL);
+        struct report_line *summary = report_line_read(cases[i].summary, strlen(cases[i].summary), NULL);
         assert_int_equal(answer_result(summary, &error), cases[i].result);
         assert_int_equal(error.code, cases[i].result);
         assert_string_equal(error.text, cases[i].text);
-        json_decref(summary);
+        report_line_drop(summary);
     }
 }
 
@@ -58,10 +59,12 @@ TEST(print) {
     char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
-    json_t *line = json_pack("{s:s, s:f}", "name", "\xC2\x9B\x1B[2J", "seconds", 0.1);
+    json_t *object = json_pack("{s:s, s:f}", "name", "\xC2\x9B\x1B[2J", "seconds", 0.1);
+    struct report_line *line = report_line_of(object);
     answer_print(stream, line);
     fclose(stream);
     assert_string_equal(text, "{\"name\":\"\\u009B\\u001B[2J\",\"seconds\":0.1}\n");
     free(text);
-    json_decref(line);
+    report_line_drop(line);
+    json_decref(object);
 }

@@ -1,9 +1,10 @@
 /* What a worker's client keeps of pushes, so that a partition whose copies are all lost can be restored from the
  * node's cache: the clocks that it can give, and the rows. The test plays the servers. */
+#include "tests/fake_io.h"
 #include "tests/test.h"
 #include "workers/client/client_private.h"
 
-enum { ROWS = 6, PARTITIONS = 2, OWN = ROWS / PARTITIONS /* rows of partition 0: keys 0, 2 and 4 */, SENT_MAX = 64 };
+enum { ROWS = 6, PARTITIONS = 2, OWN = ROWS / PARTITIONS /* rows of partition 0: keys 0, 2 and 4 */ };
 
 static const actor_id SELF = UINT64_C(0x10000);
 static const actor_id FRIEND = UINT64_C(0x30000);
@@ -12,27 +13,25 @@ static const actor_id SERVER = UINT64_C(0x20001);
 #define NOT INT64_MIN /* in place of a row's value: the message lacks the row */
 
 struct fake {
-    struct io io;
-    uint64_t now_us;
+    struct fake_io io;
     struct job job;
     struct cache cache;
     struct client client;
     struct message_plan plan;
     uint64_t epoch;
-    uint64_t requests[PARTITIONS]; /* request numbers of the last SUBSCRIBEs */
 };
 
-static uint64_t fake_now(struct io *io) {
-    return ((struct fake *)(void *)io)->now_us;
-}
-
-static void fake_send(struct io *io, actor_id to, struct message *message) {
-    struct fake *fake = (struct fake *)(void *)io;
-    assert_int_equal(to, SERVER);
-    if (message->type == MESSAGE_SUBSCRIBE) {
-        fake->requests[message->subscribe.partition] = message->subscribe.request;
+/* Returns the request number of the last SUBSCRIBE to a partition. All messages went to the server. */
+static uint64_t last_request(const struct fake *fake, uint32_t partition) {
+    uint64_t request = 0;
+    for (unsigned m = 0; m < fake->io.count; m++) {
+        const struct message *message = &fake->io.sent[m].message;
+        assert_int_equal(fake->io.sent[m].to, SERVER);
+        if (message->type == MESSAGE_SUBSCRIBE && message->subscribe.partition == partition) {
+            request = message->subscribe.request;
+        }
     }
-    message_close(message);
+    return request;
 }
 
 static void give_plan(struct fake *fake) {
@@ -95,7 +94,7 @@ static void push(struct fake *fake, uint64_t from, uint64_t to, uint64_t durable
 /* Answers the last SUBSCRIBE or the request for void rows. */
 static void answer(struct fake *fake, uint64_t clock, int64_t a, int64_t b, int64_t c) {
     struct message message = push_of(0, clock, 0, (const int64_t[]){a, b, c});
-    message.push.request = fake->requests[0];
+    message.push.request = last_request(fake, 0);
     give(fake, &message);
 }
 
@@ -107,11 +106,20 @@ static void other(struct fake *fake, uint64_t from, uint64_t to, uint64_t durabl
     give(fake, &message);
 }
 
+static void fake_close(void *context) {
+    struct fake *fake = context;
+    last_request(fake, 0);
+    fake_io_forget(&fake->io);
+    client_close(&fake->client);
+    cache_close(&fake->cache);
+    free(fake);
+}
+
 static struct fake *fake_bare(uint32_t staleness) {
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
-    fake->io = (struct io){.now_us = fake_now, .send = fake_send};
-    fake->now_us = 1000 * 1000;
+    at_end(fake_close, fake);
+    fake_io_open(&fake->io);
     fake->job = (struct job){.table_count = 1, .staleness = staleness, .clocks.local_steps = 1};
     fake->job.tables[0] = (struct table_spec){
         .name = "t", .type = AML_INT64, .width = 1, .row_bytes = 8, .rows = ROWS, .whole = true, .mode = AML_ADD};
@@ -125,7 +133,7 @@ static struct fake *fake_bare(uint32_t staleness) {
                                        .transient = 1};
     fake->epoch = 1;
     cache_open(&fake->cache, &fake->job, PARTITIONS);
-    client_init(&fake->client, &fake->io, SELF, &fake->job, &fake->cache);
+    client_init(&fake->client, &fake->io.io, SELF, &fake->job, &fake->cache);
     return fake;
 }
 
@@ -138,17 +146,11 @@ static struct fake *fake_open(uint32_t staleness) {
     answer(fake, 0, 10, 20, 30);
     static const uint64_t keys[] = {1, 3, 5};
     static const int64_t zeros[] = {0, 0, 0};
-    struct message message = {.type = MESSAGE_PUSH, .push = {.partition = 1, .request = fake->requests[1]}};
+    struct message message = {.type = MESSAGE_PUSH, .push = {.partition = 1, .request = last_request(fake, 1)}};
     rows_append(&message, 0, WIRE_FULL, buffer_copy(keys, sizeof keys), buffer_copy(zeros, sizeof zeros));
     give(fake, &message);
     assert_true(client_subscribed(&fake->client));
     return fake;
-}
-
-static void fake_close(struct fake *fake) {
-    client_close(&fake->client);
-    cache_close(&fake->cache);
-    free(fake);
 }
 
 static void assert_clocks(const struct fake *fake, const uint64_t *expected, unsigned count) {
@@ -206,7 +208,6 @@ TEST(only_where_tables_and_plan_allow_it) {
         give_plan(fake);
         assert_int_equal(fake->client.partitions[0].kept.on, c == 0);
         assert_int_equal(job_unkept_table(&fake->job), c == 0 || c == 5 ? 1 : 0);
-        fake_close(fake);
     }
 }
 
@@ -229,7 +230,6 @@ TEST(the_committed_clock_is_given_whatever_came_later) {
     assert_clocks(fake, (const uint64_t[]){2, 3}, 2);
     assert_state(fake, 2, 12, 22, 30);
     assert_state(fake, 3, 13, 22, 33);
-    fake_close(fake);
 }
 
 TEST(a_clock_is_committed_before_its_push_comes) {
@@ -244,7 +244,6 @@ TEST(a_clock_is_committed_before_its_push_comes) {
     push(fake, 1, 2, 2, NOT, 22, NOT);
     assert_clocks(fake, (const uint64_t[]){2}, 1);
     assert_state(fake, 2, 11, 22, 30);
-    fake_close(fake);
 }
 
 /* A push of several clocks skips the clocks between. */
@@ -253,7 +252,6 @@ TEST(a_clock_that_was_skipped_is_not_given) {
     push(fake, 0, 3, 0, 13, 23, NOT);
     assert_clocks(fake, (const uint64_t[]){0, 3}, 2);
     assert_state(fake, 0, 10, 20, 30);
-    fake_close(fake);
 }
 
 /* With staleness, rows hold own updates that no push contains yet, and pushes wait while the app works. */
@@ -270,7 +268,6 @@ TEST(a_push_that_waits_is_kept_by_a_fence) {
     client_fence(&fake->client, 2);
     assert_clocks(fake, (const uint64_t[]){0, 2}, 2); /* clock 1 is no commit point, and not the last */
     assert_state(fake, 2, 12, 22, 30);
-    fake_close(fake);
 }
 
 /* ---- Incomplete caches ---- */
@@ -293,7 +290,6 @@ TEST(a_cache_that_lacks_rows_gives_nothing) {
     push(fake, 5, 6, 0, 16, NOT, NOT);
     assert_clocks(fake, (const uint64_t[]){6}, 1);
     assert_state(fake, 6, 16, 20, 30);
-    fake_close(fake);
 }
 
 /* A server that takes the worker for the only origin leaves out rows whose values this client does not know. */
@@ -308,7 +304,6 @@ TEST(rows_that_were_left_out_are_missing) {
     push(fake, 2, 3, 0, NOT, 23, NOT);
     assert_clocks(fake, (const uint64_t[]){3}, 1);
     assert_state(fake, 3, 12, 23, 32);
-    fake_close(fake);
 }
 
 TEST(rows_of_another_partition_are_of_no_use) {
@@ -319,7 +314,6 @@ TEST(rows_of_another_partition_are_of_no_use) {
     rows_append(&wrong, 0, WIRE_FULL, buffer_copy(&key, sizeof key), buffer_copy(&value, sizeof value));
     give(fake, &wrong);
     assert_clocks(fake, NULL, 0);
-    fake_close(fake);
 }
 
 /* ---- Pushes with every row ---- */
@@ -344,7 +338,6 @@ TEST(pushes_with_every_row_are_not_copied) {
     assert_clocks(fake, (const uint64_t[]){6, 7}, 2);
     assert_state(fake, 6, 5, 26, 30);
     assert_state(fake, 7, 7, 26, 30);
-    fake_close(fake);
 }
 
 /* ---- Epochs ---- */
@@ -365,7 +358,6 @@ TEST(what_an_epoch_undoes_is_forgotten) {
     answer(fake, 2, NOT, NOT, NOT); /* the new server knows the subscriptions */
     push(fake, 2, 3, 0, 113, NOT, 133);
     assert_state(fake, 3, 113, 20, 133);
-    fake_close(fake);
 }
 
 /* A job with nothing committed may start from the beginning: rows known only as of later clocks are requested again. */
@@ -380,7 +372,6 @@ TEST(rows_of_undone_clocks_come_again) {
     answer(fake, 0, 10, NOT, NOT); /* the void row */
     assert_clocks(fake, (const uint64_t[]){0}, 1);
     assert_state(fake, 0, 10, 20, 30);
-    fake_close(fake);
 }
 
 /* A push of several clocks that covers clock 2 is undone: its rows are requested again, with those changed up to
@@ -396,7 +387,6 @@ TEST(a_push_of_several_clocks_is_undone) {
     push(fake, 2, 3, 0, 113, 23, NOT);
     assert_clocks(fake, (const uint64_t[]){3}, 1);
     assert_state(fake, 3, 113, 23, 30);
-    fake_close(fake);
 
     fake = fake_open(0);
     push(fake, 0, 3, 0, 13, 23, NOT);
@@ -408,7 +398,6 @@ TEST(a_push_of_several_clocks_is_undone) {
     assert_clocks(fake, (const uint64_t[]){2, 3}, 2);
     assert_state(fake, 2, 12, 22, 30);
     assert_state(fake, 3, 113, 22, 30);
-    fake_close(fake);
 }
 
 /* The pushes before the undone push stay, whether their rows are in the cache or only in the pushes. */
@@ -425,7 +414,6 @@ TEST(a_push_of_several_clocks_is_undone_after_others) {
         answer(fake, 3, NOT, 22, 33);
         assert_clocks(fake, (const uint64_t[]){3}, 1);
         assert_state(fake, 3, 11, 22, 33);
-        fake_close(fake);
     }
 }
 
@@ -448,7 +436,6 @@ TEST(a_push_that_waited_is_undone) {
         answer(fake, 3, 13, NOT, NOT); /* this push also has the changes since clock 2 */
         assert_clocks(fake, (const uint64_t[]){0, 2, 3}, 3);
         assert_state(fake, 3, 13, 22, 30);
-        fake_close(fake);
     }
 }
 
@@ -471,7 +458,6 @@ TEST(a_push_with_every_row_is_undone) {
     answer(fake, 6, NOT, NOT, 34);
     assert_clocks(fake, (const uint64_t[]){6}, 1);
     assert_state(fake, 6, 14, 24, 34);
-    fake_close(fake);
 }
 
 /* A server names rows before the app has added their table. */
@@ -486,7 +472,6 @@ TEST(rows_of_a_table_that_is_not_there) {
     assert_int_equal(fake->client.partitions[0].waiting_count, 1);
     client_fence(&fake->client, 2);
     assert_clocks(fake, NULL, 0);
-    fake_close(fake);
 }
 
 /* ---- Plans ---- */
@@ -507,5 +492,4 @@ TEST(keeping_begins_and_ends_with_the_plan) {
     push(fake, 3, 4, 0, 14, 24, 34);
     assert_clocks(fake, (const uint64_t[]){4}, 1);
     assert_state(fake, 4, 14, 24, 34);
-    fake_close(fake);
 }

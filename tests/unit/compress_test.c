@@ -3,20 +3,18 @@
  * optimizer that adds, and counts its steps in the state. */
 #include "agileml/ps/partition.h"
 #include "agileml/wire/bfloat16.h"
+#include "tests/fake_io.h"
 #include "tests/test.h"
 #include "workers/client/client.h"
 
 #include <math.h>
 
-enum { WORKERS = 3, ROWS = 12, WIDTH = 7, SENT_MAX = 256, KEPT_CLOCKS = 3, CLOCKS_MAX = 400 };
+enum { WORKERS = 3, ROWS = 12, WIDTH = 7, KEPT_CLOCKS = 3, CLOCKS_MAX = 400 };
 
 static const actor_id SERVER = UINT64_C(0x990001);
 
-/* A worker whose io keeps the messages sent. */
 struct worker {
-    struct io io;
-    struct message sent[SENT_MAX];
-    unsigned sent_count;
+    struct fake_io io;
     struct cache cache;
     struct client client;
     uint64_t clock; /* the last clock worked on */
@@ -38,17 +36,6 @@ struct cluster {
 static uint32_t chance(struct cluster *cluster, uint32_t below) {
     cluster->seed = cluster->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (uint32_t)(cluster->seed >> 33) % below;
-}
-
-static uint64_t worker_now(struct io *io) {
-    return 1000 * 1000;
-}
-
-static void worker_send(struct io *io, actor_id to, struct message *message) {
-    struct worker *worker = (struct worker *)(void *)io;
-    assert_int_equal(to, SERVER);
-    assert_true(worker->sent_count < SENT_MAX);
-    worker->sent[worker->sent_count++] = *message;
 }
 
 static actor_id worker_actor(unsigned number) {
@@ -163,9 +150,9 @@ static void take_flush(struct cluster *cluster, const struct message *message) {
 static void carry(struct cluster *cluster) {
     for (unsigned w = 0; w < cluster->worker_count; w++) {
         struct worker *worker = &cluster->workers[w];
-        while (worker->sent_count > 0) {
-            struct message message = worker->sent[0];
-            memmove(worker->sent, worker->sent + 1, --worker->sent_count * sizeof worker->sent[0]);
+        for (struct fake_sent next; fake_io_next(&worker->io, &next);) {
+            struct message message = next.message;
+            assert_int_equal(next.to, SERVER);
             if (message.epoch == cluster->epoch && message.type == MESSAGE_SUBSCRIBE) {
                 take_subscribe(cluster, w, &message);
             } else if (message.epoch == cluster->epoch && message.type == MESSAGE_FLUSH) {
@@ -195,9 +182,22 @@ static void add_steps(struct job *job) {
     job->table_count = 2;
 }
 
+static void cluster_close(void *context) {
+    struct cluster *cluster = context;
+    for (unsigned w = 0; w < cluster->worker_count; w++) {
+        struct worker *worker = &cluster->workers[w];
+        fake_io_forget(&worker->io);
+        client_close(&worker->client);
+        cache_close(&worker->cache);
+    }
+    partition_close(cluster->partition);
+    free(cluster);
+}
+
 static struct cluster *cluster_open_with(unsigned workers, uint32_t staleness, bool compressed, bool steps) {
     struct cluster *cluster = calloc(1, sizeof *cluster);
     assert_non_null(cluster);
+    at_end(cluster_close, cluster);
     cluster->job = (struct job){.table_count = 1, .staleness = staleness};
     cluster->job.tables[0] = (struct table_spec){.name = "t",
                                                  .type = AML_FLOAT32,
@@ -218,9 +218,9 @@ static struct cluster *cluster_open_with(unsigned workers, uint32_t staleness, b
     partition_keep(cluster->partition, true);
     for (unsigned w = 0; w < workers; w++) {
         struct worker *worker = &cluster->workers[w];
-        worker->io = (struct io){.now_us = worker_now, .send = worker_send};
+        fake_io_open(&worker->io);
         cache_open(&worker->cache, &cluster->job, 1);
-        client_init(&worker->client, &worker->io, worker_actor(w), &cluster->job, &worker->cache);
+        client_init(&worker->client, &worker->io.io, worker_actor(w), &cluster->job, &worker->cache);
         for (uint64_t key = 0; key < ROWS; key++) {
             assert_int_equal(cache_add(&worker->cache, 0, key), key);
         }
@@ -235,19 +235,6 @@ static struct cluster *cluster_open_with(unsigned workers, uint32_t staleness, b
 
 static struct cluster *cluster_open(unsigned workers, uint32_t staleness, bool compressed) {
     return cluster_open_with(workers, staleness, compressed, false);
-}
-
-static void cluster_close(struct cluster *cluster) {
-    for (unsigned w = 0; w < cluster->worker_count; w++) {
-        struct worker *worker = &cluster->workers[w];
-        for (unsigned m = 0; m < worker->sent_count; m++) {
-            message_close(&worker->sent[m]);
-        }
-        client_close(&worker->client);
-        cache_close(&worker->cache);
-    }
-    partition_close(cluster->partition);
-    free(cluster);
 }
 
 static float *worker_row(const struct worker *worker, uint32_t key) {
@@ -366,7 +353,6 @@ TEST(steps_are_right) {
             carry(cluster);
             check_steps(cluster, compressed ? 1 / 127.0 : 0);
         }
-        cluster_close(cluster);
     }
 }
 
@@ -378,7 +364,6 @@ TEST(sums_are_right) {
             work_until(cluster, clock);
             check_sums(cluster);
         }
-        cluster_close(cluster);
     }
 }
 
@@ -399,7 +384,6 @@ TEST(a_restore_counts_each_rest_once) {
             carry(cluster);
             check_sums(cluster);
         }
-        cluster_close(cluster);
     }
 }
 
@@ -411,7 +395,6 @@ TEST(messages_are_half_as_large) {
         work_until(cluster, 20);
         check_sums(cluster);
         bytes[compressed] = cluster->bytes;
-        cluster_close(cluster);
     }
     assert_true(bytes[0] > 0);
     assert_int_equal(bytes[1] * 2, bytes[0]);
@@ -433,7 +416,6 @@ TEST(a_lone_worker_gets_nothing_back) {
                                 WIDTH * sizeof(float));
         }
     }
-    cluster_close(cluster);
 }
 
 /* After others have worked, the remaining worker's rows are rounded, so it still gets pushes. */
@@ -455,7 +437,6 @@ TEST(a_worker_left_alone_gets_pushes) {
     partition_changes(cluster->partition, subscription, 29, NULL, NULL, &push);
     assert_int_equal(push.frame_count, 3);
     message_close(&push);
-    cluster_close(cluster);
 }
 
 /* A lost push is repeated with the same bytes, and all subscribers get these bytes. */
@@ -482,7 +463,6 @@ TEST(pushes_can_be_repeated) {
             message_close(&pushes[w]);
         }
     }
-    cluster_close(cluster);
 }
 
 /* Over many clocks, a row as workers see it is right on average. */
@@ -509,7 +489,6 @@ TEST(what_workers_see_is_right_on_average) {
         seen += (double)worker_base(&cluster->workers[1], 0)[0];
     }
     assert_true(fabs(seen - value) <= 0.01); /* one rounding; each has an error of up to 0.004 */
-    cluster_close(cluster);
 }
 
 /* Each worker's changes count by its share: the server's row, and all workers' rows, are the mean. */
@@ -540,6 +519,5 @@ TEST(a_mean) {
             assert_true(worker_row(&cluster->workers[0], 3)[i] == mean);
             assert_true(worker_row(&cluster->workers[1], 3)[i] == mean);
         }
-        cluster_close(cluster);
     }
 }

@@ -84,7 +84,6 @@ TEST(a_process_that_starts_anew_is_the_same) {
         accuse(fake, 2, 3, fake->controller.plan.epoch);
         assert_true(takes_part(fake, 2));
         assert_false(takes_part(fake, 3));
-        fake_close(fake);
     }
 }
 
@@ -98,7 +97,6 @@ TEST(a_reliable_node_is_believed) {
     accuse(fake, 2, 0, fake->controller.plan.epoch);
     assert_false(takes_part(fake, 0));
     assert_true(takes_part(fake, 2));
-    fake_close(fake);
     fake = begin_with_four();
     for (unsigned n = 1; n < 4; n++) {
         accuse(fake, 0, n, fake->controller.plan.epoch);
@@ -129,6 +127,5 @@ TEST(late_commits_make_commit_points_rarer) {
         kill_controller(fake);
         play_rounds(fake, 50);
         assert_int_equal(fake->controller.plan.commit_every, cases[c].every);
-        fake_close(fake);
     }
 }

@@ -162,7 +162,7 @@ TEST(evictions_one_by_one_share_plans) {
     uint64_t before = fake->controller.plan.version;
     for (unsigned n = 2; n < 9; n++) {
         ask(fake, n, MESSAGE_EVICT, NULL);
-        fake->now_us += 10;
+        fake->io.now_us += 10;
     }
     assert_true(fake->controller.plan.version <= before + 1);
     play_to(fake, 20);

@@ -17,7 +17,6 @@ TEST(checkpoints_always_succeed) {
         assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
         assert_true(lines_with(fake, "\"event\":\"checkpoint\"") >= 3);
         assert_int_equal(newest_checkpoint(root), fake->clock); /* --checkpoint-at-end */
-        fake_close(fake);
         remove_tree(root);
     }
 }
@@ -35,7 +34,6 @@ TEST(checkpoints_are_of_whole_iterations) {
     for (unsigned e = 0; e < 5; e++) {
         assert_int_equal(lines_with(fake, expected[e]), 1);
     }
-    fake_close(fake);
     remove_tree(root);
 }
 
@@ -52,7 +50,6 @@ TEST(a_slow_disk_makes_checkpoints_rarer) {
     assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
     assert_in_range(lines_with(fake, "\"event\":\"checkpoint\""), 5, 30);
     assert_int_equal(newest_checkpoint(root), 120);
-    fake_close(fake);
     remove_tree(root);
 }
 
@@ -72,7 +69,6 @@ TEST(a_job_that_could_write_no_checkpoint_fails) {
     assert_non_null(strstr(fake->end.text, "the disk is full"));
     assert_int_equal(fake->clock, 40);
     assert_int_equal(newest_checkpoint(root), 0);
-    fake_close(fake);
     remove_tree(root);
 
     fake = checkpointed(STAGE_2, 20, root); /* the first is written, the last fails: the job succeeds with a warning */
@@ -84,7 +80,6 @@ TEST(a_job_that_could_write_no_checkpoint_fails) {
     assert_int_equal(fake->end.code, 0);
     assert_int_equal(lines_with(fake, "\"checkpoint_failed\":\"clock 40: "), 1);
     assert_int_equal(lines_with(fake, "; the newest checkpoint is of clock "), 1);
-    fake_close(fake);
     remove_tree(root);
 
     fake = checkpointed(STAGE_2, 3, root); /* no checkpoint was due, and none is requested at the end */
@@ -92,7 +87,6 @@ TEST(a_job_that_could_write_no_checkpoint_fails) {
     cluster_open(fake, 1, 2);
     expect_good_end(fake, 3);
     assert_int_equal(newest_checkpoint(root), 0);
-    fake_close(fake);
     remove_tree(root);
 }
 
@@ -115,7 +109,6 @@ TEST(an_operator_asks_for_a_checkpoint) {
     assert_int_equal(sent(fake, node(OPERATOR), MESSAGE_OUTCOME, &message), 1);
     assert_int_equal(message.outcome.code, AML_EINPUT);
     assert_non_null(strstr(message.outcome.text, "without --checkpoint"));
-    fake_close(fake);
 
     char root[ROOT_BYTES];
     fake = checkpointed(STAGE_2, 100, root);
@@ -152,7 +145,6 @@ TEST(an_operator_asks_for_a_checkpoint) {
     play_to_end(fake);
     assert_int_equal(fake->end.code, 0);
     assert_int_equal(newest_checkpoint(root), 200);
-    fake_close(fake);
     remove_tree(root);
 }
 
@@ -185,7 +177,6 @@ TEST(checkpoints_under_way_when_things_go_wrong) {
         assert_int_equal(fake->checkpoints.passed, 0);
         assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
         assert_int_equal(newest_checkpoint(root), fake->clock);
-        fake_close(fake);
         remove_tree(root);
     }
 }
@@ -207,7 +198,6 @@ TEST(a_controller_is_killed_while_a_checkpoint_is_under_way) {
             assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
             assert_int_equal(newest_checkpoint(root), 24);
             killed = fake->kill.count > 0;
-            fake_close(fake);
             remove_tree(root);
         }
     }
@@ -228,7 +218,6 @@ TEST(a_checkpoint_waits_for_nobody_who_is_silent) {
     fake->players[1].deaf = 0;
     expect_good_end(fake, 40);
     assert_int_equal(newest_checkpoint(root), 80);
-    fake_close(fake);
     remove_tree(root);
 }
 
@@ -300,7 +289,6 @@ TEST(what_a_resumed_job_says) {
     set_mark(fake, 2, "lines", "00000000000000a1");
     cluster_open(fake, 1, 1);
     expect_good_end(fake, 7);
-    fake_close(fake);
 
     fake = stored_cluster(STAGE_1, 10);
     fake->options.resume = root;
@@ -327,7 +315,6 @@ TEST(what_a_resumed_job_says) {
     assert_true(line_number(summary, "items_before") == 14.0 * SHARDS * SHARD_ITEMS);
     assert_true(line_number(summary, "items_processed") == 6.0 * SHARDS * SHARD_ITEMS);
     assert_true(line_number(summary, "seconds_before") > 0);
-    fake_close(fake);
 
     fake = stored_cluster(STAGE_1, 7); /* the checkpoint is of the last clock: nothing is left to do */
     fake->options.resume = fake->options.checkpoint = root;
@@ -340,6 +327,5 @@ TEST(what_a_resumed_job_says) {
     assert_int_equal(fake->end.code, 0);
     assert_int_equal(lines_with(fake, "\"event\":\"checkpoint\""), 0);
     assert_int_equal(newest_checkpoint(root), 14);
-    fake_close(fake);
     remove_tree(root);
 }

@@ -14,7 +14,6 @@ static void expect_crash_end(struct fake *fake, const char *text) {
     if (strstr(fake->end.text, text) == NULL || strstr(fake->end.text, "the only copy") != NULL) {
         fail_msg("'%s', expected '%s'", fake->end.text, text);
     }
-    fake_close(fake);
 }
 
 /* The app crashes at clock 12 on a node, then on the node that repeats that clock. The controller is killed between
@@ -57,7 +56,6 @@ TEST(a_controller_that_is_killed_when_it_hears_of_a_crash) {
         assert_int_equal(fake->end.code, 0);
         assert_int_equal(fake->clock, 2 * 20);
         expect_report(fake, 20, false); /* the report lacks progress that was not stored */
-        fake_close(fake);
     }
 }
 

@@ -56,7 +56,6 @@ TEST(feeders_are_not_waited_for) {
         assert_true(lines_with(fake, "\"feeders\":2") > 0);
         assert_int_equal(fake->saves.saver_count, 1);
         assert_int_equal(fake->saves.savers[0], 0);
-        fake_close(fake);
     }
 }
 
@@ -87,7 +86,6 @@ TEST(the_loss_of_feeders_needs_no_recovery) {
         assert_int_equal(fake->players[0].fences, 0);
         expect_good_end(fake, 400);
         assert_int_equal(fake->controller.progress.items_redone, 0);
-        fake_close(fake);
     }
 }
 
@@ -98,7 +96,7 @@ TEST(a_feeder_that_hangs_holds_up_nothing) {
     cluster_open(fake, 1, 2);
     play_to(fake, 5);
     fake->players[3].stopped = true;
-    uint64_t stopped_us = fake->now_us;
+    uint64_t stopped_us = fake->io.now_us;
     enter(fake, 4, TIER_TRANSIENT);
     for (unsigned r = 0; assignment_items(&fake->newest, node(4), fake->clock) == 0; r++) {
         assert_true(r < ROUNDS_MAX);
@@ -109,7 +107,7 @@ TEST(a_feeder_that_hangs_holds_up_nothing) {
         assert_true(r < ROUNDS_MAX);
         play(fake);
     }
-    assert_true(fake->now_us < stopped_us + TIMEOUT_MS * UINT64_C(1000)); /* the feeder is still a member */
+    assert_true(fake->io.now_us < stopped_us + TIMEOUT_MS * UINT64_C(1000)); /* the feeder is still a member */
     assert_int_equal(fake->controller.member_count, 4);
     fake->players[3].stopped = false;
     play_rounds(fake, 20);
@@ -162,7 +160,6 @@ TEST(a_feeder_that_fails) {
             assert_int_equal(fake->end.code, AML_ELIMIT);
             assert_string_equal(fake->end.text, "no stages");
         }
-        fake_close(fake);
     }
 }
 
@@ -227,7 +224,6 @@ TEST(feeders_are_added_while_they_help) {
         assert_non_null(strstr(status, "\"feeders_reason\":\"trainers wait for "));
         assert_true((strstr(status, "2 feeders are kept, as many as there may be\"") != NULL) == (most == best));
         free(status);
-        fake_close(fake);
     }
 }
 
@@ -243,7 +239,6 @@ TEST(no_feeder_is_added_where_none_helps) {
         char *status = report_status(&fake->controller);
         assert_int_equal(strstr(status, "feeders_wanted") != NULL, asked);
         free(status);
-        fake_close(fake);
     }
 }
 
@@ -253,7 +248,7 @@ TEST(feeders_that_never_come) {
     fake->feed.launches = false;
     fake->feed.alone = 50; /* so that the report has fewer lines */
     while (events(fake, "keep-feeders") == 0) {
-        assert_true(fake->now_us < UINT64_C(3600) * 1000 * 1000);
+        assert_true(fake->io.now_us < UINT64_C(3600) * 1000 * 1000);
         play_rounds(fake, 100);
     }
     assert_int_equal(events(fake, "add-feeder"), FEEDERS_REQUESTS);
@@ -287,7 +282,7 @@ TEST(a_restarted_controller_goes_on_with_its_feeders) {
         assert_true(r < 3 * ROUNDS_MAX);
         play(fake);
         if (r % 600 == 599 || (fake->feed.pending == 3 && kills < 3)) {
-            fake->kill.dead = true;
+            fake->io.mute = true;
             called(fake);
             kills++;
         }
@@ -322,7 +317,6 @@ TEST(threads_are_raised_before_feeders_are_added) {
         assert_int_equal(line_number(status, "feeder_threads"), threads < 4 ? threads : 4);
         assert_int_equal(line_number(status, "feeder_threads_max"), threads < 8 / best ? threads : 8 / best);
         free(status);
-        fake_close(fake);
     }
 }
 
@@ -349,7 +343,7 @@ TEST(threads_outlive_controllers_and_feeders) {
         assert_true(r < 3 * ROUNDS_MAX);
         play(fake);
         if (r % 600 == 599 || (kills == 0 && events(fake, "feeder-threads") == 1)) {
-            fake->kill.dead = true;
+            fake->io.mute = true;
             called(fake);
             kills++;
         }

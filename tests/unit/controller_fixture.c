@@ -5,8 +5,6 @@
 #include <math.h>
 #include <unistd.h>
 
-static struct fake *fakes; /* all open fakes */
-
 actor_id node(unsigned number) {
     return (actor_id)(number + 1) << ACTOR_PART_BITS;
 }
@@ -42,19 +40,19 @@ static void entry_set(struct memory_store *store, const struct store_entry *entr
 static int memory_write(struct store *base, const struct store_entry *entries, unsigned count, struct error *error) {
     struct memory_store *store = (struct memory_store *)(void *)base;
     struct fake *fake = store->fake;
-    if (fake->kill.dead) {
+    if (fake->io.mute) {
         return 0;
     }
     store->writes++;
-    fake->now_us += store->slow_us;
+    fake->io.now_us += store->slow_us;
     if (store->fail_at != 0 && store->writes >= store->fail_at) {
         return error_set(error, AML_EFAIL, "the store is full");
     }
-    fake->kill.dead = fake->kill.where == KILL_BEFORE_WRITE && store->writes == fake->kill.at;
-    for (unsigned e = 0; e < count && !fake->kill.dead; e++) {
+    fake->io.mute = fake->kill.where == KILL_BEFORE_WRITE && store->writes == fake->kill.at;
+    for (unsigned e = 0; e < count && !fake->io.mute; e++) {
         entry_set(store, &entries[e]);
     }
-    fake->kill.dead = fake->kill.dead || (fake->kill.where == KILL_AFTER_WRITE && store->writes == fake->kill.at);
+    fake->io.mute = fake->io.mute || (fake->kill.where == KILL_AFTER_WRITE && store->writes == fake->kill.at);
     return 0;
 }
 
@@ -69,21 +67,6 @@ static int memory_read(struct store *base,
     return result;
 }
 
-static uint64_t fake_now(struct io *io) {
-    return ((struct fake *)(void *)io)->now_us;
-}
-
-static void fake_send(struct io *io, actor_id to, struct message *message) {
-    struct fake *fake = (struct fake *)(void *)io;
-    if (fake->kill.dead) {
-        message_close(message);
-        return;
-    }
-    assert_true(fake->count < SENT_MAX);
-    fake->sent[fake->count].to = to;
-    fake->sent[fake->count++].message = *message;
-}
-
 static void fake_dial(struct io *io, actor_id actor, const char *endpoint) {
     struct fake *fake = (struct fake *)(void *)io;
     assert_string_equal(endpoint, "tcp://host:2");
@@ -93,29 +76,45 @@ static void fake_dial(struct io *io, actor_id actor, const char *endpoint) {
     }
 }
 
-static void fake_admit(struct io *io, const struct wire_node *nodes, size_t count) {}
-
 /* A timer set to a past moment would run in an endless loop. Only a slow store may let a moment pass within a call. */
 static void fake_set_timer(struct io *io, uint64_t at_us) {
-    const struct fake *fake = (const struct fake *)(const void *)io;
+    struct fake *fake = (struct fake *)(void *)io;
+    fake->io.timer_us = at_us;
     assert_true(at_us == 0 || at_us > io->now_us(io) || fake->store.slow_us > 0);
 }
 
 static void fake_end(void *context, int code, const char *text) {
     struct fake *fake = context;
-    fake->end.ended += fake->kill.dead ? 0 : 1;
+    fake->end.ended += fake->io.mute ? 0 : 1;
     fake->end.code = code;
     snprintf(fake->end.text, sizeof fake->end.text, "%s", text);
+}
+
+static void fake_close(void *context) {
+    struct fake *fake = context;
+    forget(fake);
+    controller_close(&fake->controller);
+    for (unsigned p = 0; p < PLAYERS_MAX; p++) {
+        message_close(&fake->players[p].plan);
+    }
+    for (unsigned e = 0; e < fake->store.count; e++) {
+        free(fake->store.entries[e].bytes);
+    }
+    for (uint64_t l = 0; l < fake->observed.read; l++) {
+        free(fake->observed.lines[l]);
+    }
+    free(fake->store.entries);
+    message_close(&fake->newest);
+    free(fake);
 }
 
 struct fake *fake_new(struct job_terms terms) {
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
-    fake->next = fakes;
-    fakes = fake;
-    fake->io = (struct io){
-        .now_us = fake_now, .send = fake_send, .set_timer = fake_set_timer, .admit = fake_admit, .dial = fake_dial};
-    fake->now_us = 1000 * 1000;
+    at_end(fake_close, fake);
+    fake_io_open(&fake->io);
+    fake->io.io.set_timer = fake_set_timer;
+    fake->io.io.dial = fake_dial;
     fake->terms = terms;
     memcpy(fake->terms.app, "app", sizeof "app");
     fake->store.store = (struct store){.write = memory_write, .read = memory_read};
@@ -136,7 +135,7 @@ struct fake *fake_new(struct job_terms terms) {
 
 void fake_start(struct fake *fake) {
     struct error error = {0};
-    assert_int_equal(controller_init(&fake->controller, &fake->io, &fake->options, &error), 0);
+    assert_int_equal(controller_init(&fake->controller, &fake->io.io, &fake->options, &error), 0);
 }
 
 struct fake *fake_open(struct job_terms terms) {
@@ -146,57 +145,23 @@ struct fake *fake_open(struct job_terms terms) {
 }
 
 unsigned sent(struct fake *fake, actor_id to, enum message_type type, struct message *last) {
-    unsigned found = 0;
     if (last != NULL) {
         *last = (struct message){0};
     }
-    for (unsigned m = 0; m < fake->count; m++) {
-        if (fake->sent[m].to == to && fake->sent[m].message.type == type) {
-            found++;
-            if (last != NULL) {
-                *last = fake->sent[m].message;
-            }
-        }
-    }
-    return found;
+    return fake_io_sent(&fake->io, to, type, last);
 }
 
 void forget(struct fake *fake) {
-    for (unsigned m = 0; m < fake->count; m++) {
-        message_close(&fake->sent[m].message);
-    }
-    fake->count = 0;
-}
-
-void fake_close(struct fake *fake) {
-    struct fake **place = &fakes;
-    while (*place != fake) {
-        place = &(*place)->next;
-    }
-    *place = fake->next;
-    forget(fake);
-    controller_close(&fake->controller);
-    for (unsigned p = 0; p < PLAYERS_MAX; p++) {
-        message_close(&fake->players[p].plan);
-    }
-    for (unsigned e = 0; e < fake->store.count; e++) {
-        free(fake->store.entries[e].bytes);
-    }
-    for (uint64_t l = 0; l < fake->observed.read; l++) {
-        free(fake->observed.lines[l]);
-    }
-    free(fake->store.entries);
-    message_close(&fake->newest);
-    free(fake);
+    fake_io_forget(&fake->io);
 }
 
 void called(struct fake *fake) {
-    fake->kill.dead = fake->kill.dead || (fake->kill.where == KILL_AFTER_CALL && ++fake->kill.calls == fake->kill.at);
-    if (fake->kill.dead) {
+    fake->io.mute = fake->io.mute || (fake->kill.where == KILL_AFTER_CALL && ++fake->kill.calls == fake->kill.at);
+    if (fake->io.mute) {
         fake->kill.where = KILL_NEVER;
         fake->kill.count++;
         controller_close(&fake->controller);
-        fake->kill.dead = false;
+        fake->io.mute = false;
         fake_start(fake);
     }
 }
@@ -213,7 +178,7 @@ void give(struct fake *fake, unsigned from, struct message *message) {
 }
 
 void tick(struct fake *fake, uint64_t us) {
-    fake->now_us += us;
+    fake->io.now_us += us;
     controller_timer(&fake->controller);
     called(fake);
 }
@@ -733,8 +698,8 @@ static void player_receive(struct fake *fake, unsigned number, const struct mess
     }
 }
 
-/* A metric's name may not equal one of the report's own keys, beside which it appears. report_key must know all of
- * these. */
+/* A metric's name may not equal one of the report's own keys, beside which it appears. report_line_owns must know
+ * all of these. */
 static void check_keys(const struct fake *fake, const char *line) {
     json_t *object = json_loads(line, 0, NULL);
     const char *key;
@@ -742,12 +707,12 @@ static void check_keys(const struct fake *fake, const char *line) {
     const char *type = json_string_value(json_object_get(object, "type"));
     bool has_metrics = strcmp(type, "iteration") == 0 || strcmp(type, "clock") == 0 || strcmp(type, "summary") == 0;
     json_object_foreach(object, key, value) {
-        bool known = !has_metrics || report_key(key);
+        bool known = !has_metrics || report_line_owns(key);
         for (unsigned i = 0; i < fake->controller.job.metric_count; i++) {
             known = known || strcmp(key, fake->controller.job.metrics[i].name) == 0;
         }
         if (!known) {
-            fail_msg("report_key does not know %s of %s", key, line);
+            fail_msg("report_line_owns does not know %s of %s", key, line);
         }
     }
     json_decref(object);
@@ -770,9 +735,9 @@ static void observer_receive(struct fake *fake, const struct message *message) {
 }
 
 void deliver(struct fake *fake) {
-    for (unsigned m = 0; m < fake->count; m++) { /* more may be sent meanwhile */
-        struct message message = message_share(&fake->sent[m].message);
-        unsigned to = (unsigned)(fake->sent[m].to >> ACTOR_PART_BITS) - 1;
+    for (unsigned m = 0; m < fake->io.count; m++) { /* more may be sent meanwhile */
+        struct message message = message_share(&fake->io.sent[m].message);
+        unsigned to = (unsigned)(fake->io.sent[m].to >> ACTOR_PART_BITS) - 1;
         if (to < PLAYERS_MAX && fake->players[to].there && !fake->players[to].stopped) {
             player_receive(fake, to, &message);
         } else if (to == OBSERVER && message.type == MESSAGE_REPORT) {
@@ -949,7 +914,7 @@ void expect_failure(struct fake *fake, const char *text) {
 }
 
 void restart(struct fake *fake) {
-    fake->kill.dead = true;
+    fake->io.mute = true;
     called(fake);
 }
 
@@ -967,9 +932,9 @@ uint64_t asked(struct fake *fake, unsigned number) {
 }
 
 void refuse(struct fake *fake, unsigned number) {
-    controller_dialed(&fake->controller, actor_pulse(node(number)), fake->now_us, false);
+    controller_dialed(&fake->controller, actor_pulse(node(number)), fake->io.now_us, false);
     tick(fake, SUSPECT_REFUSED_US);
-    controller_dialed(&fake->controller, actor_pulse(node(number)), fake->now_us, false);
+    controller_dialed(&fake->controller, actor_pulse(node(number)), fake->io.now_us, false);
 }
 
 void begin_with_three(struct fake *fake, uint64_t clock) {
@@ -1096,17 +1061,6 @@ void crash(struct fake *fake, unsigned number, unsigned signal, const char *func
 }
 
 void kill_controller(struct fake *fake) {
-    fake->kill.dead = true;
+    fake->io.mute = true;
     called(fake);
-}
-
-static int close_all(void **state) {
-    while (fakes != NULL) {
-        fake_close(fakes);
-    }
-    return 0;
-}
-
-int main(void) {
-    return tests_run_each(NULL, close_all);
 }

@@ -9,10 +9,11 @@
 #include "agileml/control/state/controller_private.h"
 #include "agileml/control/state/manifest.h"
 #include "agileml/control/state/report.h"
+#include "agileml/wire/report_line.h"
+#include "tests/fake_io.h"
 #include "tests/test.h"
 
 enum {
-    SENT_MAX = 4096,
     SAVERS_MAX = 8,
     PLAYERS_MAX = 12,
     PARTITIONS = 4,
@@ -80,7 +81,6 @@ struct player {
 struct fake_kill {
     enum kill where;
     unsigned at, calls, count;
-    bool dead; /* later effects of the killed process are dropped */
 };
 
 /* Messages to an observer and to the operator. */
@@ -146,15 +146,8 @@ struct fake_joining {
 };
 
 struct fake {
-    struct io io;
-    struct fake *next; /* next open fake */
-    uint64_t now_us;
+    struct fake_io io; /* must be first; mute: the process is killed */
     unsigned dials[PLAYERS_MAX];
-    struct {
-        actor_id to;
-        struct message message;
-    } sent[SENT_MAX];
-    unsigned count;
     struct controller controller;
     struct controller_options options;
     struct job_terms terms;
@@ -189,8 +182,6 @@ struct fake *fake_open(struct job_terms terms);
 /* The number of messages of a type sent to an actor; `last` gets the last. */
 unsigned sent(struct fake *fake, actor_id to, enum message_type type, struct message *last);
 void forget(struct fake *fake);
-/* Optional in a test: the test's end closes all open fakes. */
-void fake_close(struct fake *fake);
 
 /* To be called after each call of the controller: kills the controller when its time has come, and starts another
  * with the same store. */

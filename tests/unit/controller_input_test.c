@@ -96,7 +96,6 @@ TEST(who_joins_with_different_input_is_refused_alone) {
         read_items(fake, 3, 100);
         assert_true(is_compared(fake, 3));
         assert_int_equal(fake->controller.change.state, CHANGE_PREPARE);
-        fake_close(fake);
     }
 }
 
@@ -138,7 +137,6 @@ TEST(who_works_on_and_reads_different_input_is_lost) {
             assert_int_equal(fake->controller.member_count, 1);
             assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
         }
-        fake_close(fake);
     }
 }
 

@@ -18,7 +18,6 @@ TEST(a_model_that_is_not_saved_is_saved_again) {
         assert_int_equal(fake->end.code, failures < 4 ? 0 : AML_EFAIL);
         assert_string_equal(fake->end.text, failures < 4 ? "" : "Too many open files");
         assert_int_equal(lines_with(fake, "\"event\":\"save-failed\""), failures < 4 ? failures : 3);
-        fake_close(fake);
     }
 }
 
@@ -263,8 +262,8 @@ static uint64_t observe(struct fake *fake, uint64_t from) {
     uint64_t next = from;
     forget(fake);
     give(fake, OBSERVER, &message);
-    for (unsigned m = 0; m < fake->count; m++) {
-        const struct message *report = &fake->sent[m].message;
+    for (unsigned m = 0; m < fake->io.count; m++) {
+        const struct message *report = &fake->io.sent[m].message;
         const char *line = controller_line(&fake->controller, (size_t)report->report.number);
         assert_int_equal(report->type, MESSAGE_REPORT);
         assert_int_equal(report->report.oldest, fake->controller.report.first);
@@ -275,7 +274,7 @@ static uint64_t observe(struct fake *fake, uint64_t from) {
         assert_int_equal(report->frames[0]->size, strlen(line));
         assert_memory_equal(report->frames[0]->data, line, strlen(line));
     }
-    assert_true(fake->count <= CONTROLLER_BURST_MAX);
+    assert_true(fake->io.count <= CONTROLLER_BURST_MAX);
     return next;
 }
 
@@ -298,7 +297,7 @@ TEST(observers_have_a_limit) {
     struct message refusal;
     assert_int_equal(sent(fake, node(OTHER), MESSAGE_ABORT, &refusal), 1);
     assert_non_null(strstr(refusal.text.text, "64 observers read this job's report already"));
-    fake->now_us += CONTROLLER_OBSERVER_GONE_US;
+    fake->io.now_us += CONTROLLER_OBSERVER_GONE_US;
     for (unsigned o = FIRST; o < OTHER; o++) {
         assert_true(o == FIRST + 7 || lines_for_observer(fake, o) > 0);
     }
@@ -330,7 +329,7 @@ TEST(a_long_report_loses_its_beginning) {
         read = observe(fake, read);
     }
     assert_int_equal(observe(fake, read), read);
-    assert_int_equal(fake->count, 0);
+    assert_int_equal(fake->io.count, 0);
 }
 
 /* A node's values in the lines `nodes`, and in the last `usage` lines. */
@@ -484,7 +483,6 @@ TEST(an_observer_who_comes_late_hears_how_it_ended) {
             tick_silently(fake, CONTROLLER_END_WAIT_US);
         }
         assert_int_equal(fake->end.ended, 1);
-        fake_close(fake);
     }
 }
 
@@ -526,7 +524,6 @@ TEST(a_stop_may_be_a_failure) {
         if (codes[c] == AML_EFAIL) {
             expect_failure(fake, "two was killed");
         }
-        fake_close(fake);
     }
 }
 
@@ -542,7 +539,6 @@ TEST(a_stop_may_be_a_good_end) {
     assert_int_equal(fake->clock % 2, 0);
     assert_in_range(fake->clock, 6, 12);
     expect_report(fake, fake->clock / 2, true);
-    fake_close(fake);
 
     fake = cluster_new(STAGE_1, 0);
     cluster_open(fake, 1, 2);
@@ -559,7 +555,7 @@ TEST(who_has_joined_in_time) {
     join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
     assert_int_equal(fake->controller.phase, PHASE_GATHER);
     for (unsigned t = 0; t < 200 && fake->controller.phase == PHASE_GATHER; t++) {
-        fake->now_us += HEARTBEAT_MS * UINT64_C(1000);
+        fake->io.now_us += HEARTBEAT_MS * UINT64_C(1000);
         heartbeat(fake, 1, NODE_REGISTERING, 0);
         tick(fake, 0);
     }
@@ -575,7 +571,7 @@ TEST(silence_ends_a_traditional_job) {
     fake_start(fake);
     begin(fake);
     for (unsigned t = 0; t < 2 * TIMEOUT_MS / HEARTBEAT_MS && fake->controller.phase == PHASE_TRAIN; t++) {
-        fake->now_us += HEARTBEAT_MS * UINT64_C(1000);
+        fake->io.now_us += HEARTBEAT_MS * UINT64_C(1000);
         heartbeat(fake, 0, NODE_STARTED, 1);
         tick(fake, 0);
     }
@@ -610,7 +606,7 @@ TEST(a_slow_store_is_no_silence) {
     cluster_open(fake, 1, 2);
     play_to(fake, 5);
     fake->players[2].stopped = true;
-    for (uint64_t end_us = fake->now_us + TIMEOUT_MS * UINT64_C(450); fake->now_us < end_us;) {
+    for (uint64_t end_us = fake->io.now_us + TIMEOUT_MS * UINT64_C(450); fake->io.now_us < end_us;) {
         play(fake);
     }
     unsigned writes = fake->store.writes;
@@ -702,13 +698,13 @@ TEST(a_silent_majority_is_asked_again) {
     for (unsigned n = 1; n < 4; n++) {
         fake->players[n].stopped = true;
     }
-    for (unsigned r = 0; fake->controller.doubt_until_us == 0; r++) {
+    for (unsigned r = 0; fake->controller.features.silence.doubt_until_us == 0; r++) {
         assert_true(r < ROUNDS_MAX);
         play(fake);
     }
     assert_int_equal(fake->controller.progress.failures, 0);
     for (unsigned n = 1; n < 4; n++) {
-        assert_true(silence_of(controller_find_member(&fake->controller, node(n)), fake->now_us) >
+        assert_true(silence_of(controller_find_member(&fake->controller, node(n)), fake->io.now_us) >
                     TIMEOUT_MS * UINT64_C(1000));
     }
     fake->players[1].stopped = fake->players[2].stopped = false;
@@ -728,13 +724,13 @@ TEST(a_silent_minority_is_not_asked_again) {
     cluster_open(fake, 1, 3);
     play_to(fake, 5);
     fake->players[3].stopped = true;
-    uint64_t began_us = fake->now_us;
+    uint64_t began_us = fake->io.now_us;
     for (unsigned r = 0; fake->controller.progress.failures == 0; r++) {
         assert_true(r < ROUNDS_MAX);
         play(fake);
-        assert_int_equal(fake->controller.doubt_until_us, 0);
+        assert_int_equal(fake->controller.features.silence.doubt_until_us, 0);
     }
-    assert_true(fake->now_us <= began_us + TIMEOUT_MS * UINT64_C(1000) + 4 * HEARTBEAT_MS * UINT64_C(1000));
+    assert_true(fake->io.now_us <= began_us + TIMEOUT_MS * UINT64_C(1000) + 4 * HEARTBEAT_MS * UINT64_C(1000));
     expect_good_end(fake, 30);
 }
 
@@ -753,7 +749,7 @@ TEST(short_stops_of_our_own_add_up_to_no_silence) {
 
 static void expect_bad_options(const struct fake *fake, const struct controller_options *options) {
     struct controller controller;
-    struct io io = fake->io;
+    struct io io = fake->io.io;
     assert_int_equal(controller_init(&controller, &io, options, NULL), AML_EINPUT);
 }
 

@@ -44,7 +44,6 @@ TEST(who_is_heard_has_to_answer) {
         assert_int_equal(lines_with(fake, "n2 (host, pid 1) sends heartbeats, but for 9."), 1);
         play_to(fake, fake->clock + 20);
         assert_true(fake->players[2].rejoin);
-        fake_close(fake);
     }
 }
 
@@ -83,7 +82,6 @@ TEST(a_long_clock_is_no_failure) {
         assert_true(fake->controller.barrier.number > number);
         assert_int_equal(fake->controller.member_count, deaf ? 1 : 2);
         assert_int_equal(lines_with(fake, "has not answered a barrier"), deaf);
-        fake_close(fake);
     }
 }
 
@@ -97,7 +95,6 @@ TEST(a_checkpoint_has_to_be_promised) {
     ask_now(fake, 1);
     play_to_failure(fake, "n1 (host, pid 1) sends heartbeats, but for 9.");
     assert_int_equal(lines_with(fake, "has not answered the request for a checkpoint"), 1);
-    fake_close(fake);
     remove_tree(root);
 }
 
@@ -110,14 +107,14 @@ TEST(own_delays_are_no_missing_answers) {
     enter(fake, 4, TIER_TRANSIENT);
     /* each tick is late, but by too little to count as a stop; 100 of them are 100 s */
     for (unsigned r = 0; r < 100; r++) {
-        fake->now_us += 950 * 1000;
+        fake->io.now_us += 950 * 1000;
         play(fake);
     }
     assert_int_equal(lines_with(fake, "has not answered"), 0);
     for (unsigned r = 0; r < 3; r++) {
         play_rounds(fake, 100);
         restart(fake);
-        fake->now_us += 20 * TIMEOUT_MS * UINT64_C(1000);
+        fake->io.now_us += 20 * TIMEOUT_MS * UINT64_C(1000);
     }
     play_rounds(fake, 100);
     assert_int_equal(lines_with(fake, "has not answered"), 0);
@@ -147,7 +144,6 @@ TEST(impossible_heartbeats) {
         expect_impossible(fake, cases[c].text);
         assert_true(sent(fake, node(1), MESSAGE_REJOIN, NULL) > 0);
         assert_int_equal(fake->controller.commit.clock, 0);
-        fake_close(fake);
     }
 }
 
@@ -166,7 +162,6 @@ TEST(impossible_progress) {
         told.origin = node(1);
         progress_told(fake, 1, &told, 1);
         expect_impossible(fake, cases[c].text);
-        fake_close(fake);
     }
 }
 
@@ -214,7 +209,6 @@ TEST(impossible_restore_points) {
         answer_fence(fake, 0, 5, 5); /* for the next epoch */
         assert_int_equal(fake->controller.plan.restore, 5);
         assert_true(fake->controller.phase == PHASE_TRAIN && fake->controller.change.state != CHANGE_RECOVER);
-        fake_close(fake);
     }
 }
 

@@ -41,7 +41,6 @@ TEST(a_killed_controller_goes_on) {
             fake->kill.at = at;
             eventful_run(fake, run >= 3);
             killed = fake->kill.count > 0;
-            fake_close(fake);
         }
     }
 }
@@ -88,15 +87,15 @@ TEST(time_without_a_controller) {
         tick(fake, 2000 * 1000);
         report_clock_of_2_s(fake, c);
         tick(fake, CONTROLLER_STORE_US);
-        fake->now_us -= CONTROLLER_STORE_US;
+        fake->io.now_us -= CONTROLLER_STORE_US;
     }
     assert_true(last_line_number(fake, "iteration") == 2);
     assert_true(fabs(last_line_number(fake, "seconds") - 8) < 0.01);
     assert_true(fabs(last_line_number(fake, "items_per_second") - SHARDS * SHARD_ITEMS / 2.0) < 1);
     controller_close(&fake->controller);
-    fake->now_us += 13 * 1000 * 1000; /* six clocks, and half of the next */
+    fake->io.now_us += 13 * 1000 * 1000; /* six clocks, and half of the next */
     fake_start(fake);
-    fake->now_us += 1000;
+    fake->io.now_us += 1000;
     for (uint64_t c = 5; c <= 10; c++) {
         report_clock_of_2_s(fake, c);
         assert_int_equal(fake->controller.progress.completed, c);
@@ -105,9 +104,9 @@ TEST(time_without_a_controller) {
     assert_true(last_line_number(fake, "iteration") == 5);
     assert_int_equal(lines_with(fake, "\"bytes_sent\":400,"), 5); /* 2 nodes, 2 clocks, 100 bytes each */
     assert_true(fabs(last_line_number(fake, "items_per_second") - SHARDS * SHARD_ITEMS / 2.0) < 1);
-    fake->now_us += 999 * 1000;
+    fake->io.now_us += 999 * 1000;
     report_clock_of_2_s(fake, 11);
-    fake->now_us += 2000 * 1000;
+    fake->io.now_us += 2000 * 1000;
     report_clock_of_2_s(fake, 12);
     assert_true(fabs(last_line_number(fake, "seconds") - 24) < 0.2);
     assert_true(fabs(last_line_number(fake, "items_per_second") - SHARDS * SHARD_ITEMS / 2.0) < 1);
@@ -177,7 +176,7 @@ TEST(nodes_that_take_part_are_reported) {
     tick(fake, CONTROLLER_JOIN_WAIT_US);
     assert_int_equal(fake->controller.change.state, CHANGE_PREPARE);
     for (unsigned round = 0; round < 3; round++) { /* ready, at the barrier, and with the plan that names the switch */
-        fake->now_us += 100 * 1000;
+        fake->io.now_us += 100 * 1000;
         for (unsigned n = 0; n < 3; n++) {
             heartbeat(fake, n, NODE_STARTED, 0);
         }
@@ -210,12 +209,12 @@ TEST(a_plan_is_made_when_it_is_due) {
     begin(fake);
     join(fake, 2, "three", TIER_TRANSIENT, &fake->terms);
     uint64_t due_us = fake->controller.change.due_us;
-    assert_int_equal(due_us, fake->now_us + CONTROLLER_JOIN_WAIT_US);
-    while (fake->now_us < due_us) {
+    assert_int_equal(due_us, fake->io.now_us + CONTROLLER_JOIN_WAIT_US);
+    while (fake->io.now_us < due_us) {
         assert_int_equal(fake->controller.change.state, CHANGE_NONE);
-        tick(fake, fake->controller.times.tick_us - fake->now_us);
+        tick(fake, fake->controller.times.tick_us - fake->io.now_us);
     }
-    assert_int_equal(fake->now_us, due_us);
+    assert_int_equal(fake->io.now_us, due_us);
     assert_int_equal(fake->controller.change.state, CHANGE_PREPARE);
 }
 
@@ -233,7 +232,7 @@ TEST(a_plan_changes_after_the_clock_under_way) {
     for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 100, .staleness = 1});
         begin(fake);
-        fake->now_us += cases[c].clock_us;
+        fake->io.now_us += cases[c].clock_us;
         for (unsigned n = 0; n < 2; n++) {
             progress_timed(fake, n, node(n), 1, SHARDS / 2 * SHARD_ITEMS, 1, cases[c].clock_us);
         }
@@ -246,7 +245,6 @@ TEST(a_plan_changes_after_the_clock_under_way) {
         heartbeat(fake, 2, NODE_STARTED, 0);
         assert_int_equal(fake->controller.change.state, CHANGE_BARRIER);
         assert_int_equal(fake->controller.barrier.clock, cases[c].last);
-        fake_close(fake);
     }
 }
 
@@ -278,7 +276,6 @@ TEST(the_stop_criteria_are_known) {
     assert_int_equal(json_integer_value(json_object_get(status, "tolerance_iterations")), 3);
     json_decref(status);
     free(text);
-    fake_close(fake);
     fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 7});
     fake_start(fake);
     begin(fake);
@@ -313,11 +310,11 @@ TEST(allocated_machines_are_expected_until_they_join) {
     tick(fake, 7 * 1000 * 1000);
     join(fake, 2, "b", TIER_TRANSIENT, &fake->terms);
     assert_true(is_expected(fake, "a") && !is_expected(fake, "b") && is_expected(fake, "c"));
-    assert_true(fabs(fake->controller.clocks.balance.pending_seconds - 7) < 0.1);
+    assert_true(fabs(fake->controller.features.rebalance.pending_seconds - 7) < 0.1);
     allocate(fake, "b c d"); /* an older list: 'b' has joined since it was sent */
     assert_true(!is_expected(fake, "a") && !is_expected(fake, "b") && is_expected(fake, "c") && is_expected(fake, "d"));
     /* only of the machine that joined again */
-    assert_true(fabs(fake->controller.clocks.balance.pending_seconds - 7) < 0.1);
+    assert_true(fabs(fake->controller.features.rebalance.pending_seconds - 7) < 0.1);
     /* only if the list has new machines */
     assert_int_equal(lines_with(fake, "\"event\":\"allocation\""), 2);
     assert_int_equal(lines_with(fake, "\"nodes\":[\"d\"]"), 1);
@@ -350,7 +347,6 @@ TEST(a_machine_that_never_comes_is_not_waited_for_long) {
     join(fake, 3, "b", TIER_TRANSIENT, &fake->terms); /* the wait counts from the first machine */
     tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
     assert_int_equal(fake->controller.plan.version, version + 1);
-    fake_close(fake);
     fake = expecting("a b"); /* no wait once the machines are known not to come */
     version = fake->controller.plan.version;
     join(fake, 2, "a", TIER_TRANSIENT, &fake->terms);
@@ -372,7 +368,6 @@ TEST(who_leaves_does_not_wait_for_who_is_expected) {
         }
         tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
         assert_true(fake->controller.plan.version > version);
-        fake_close(fake);
     }
 }
 
@@ -393,7 +388,7 @@ static unsigned char *find_stored(const struct fake *fake, const uint64_t *numbe
 static void expect_store_refused(struct fake *fake, const char *why) {
     struct controller other;
     struct error error = {0};
-    assert_int_equal(controller_init(&other, &fake->io, &fake->options, &error), AML_EINPUT);
+    assert_int_equal(controller_init(&other, &fake->io.io, &fake->options, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, why));
 }
 
@@ -460,6 +455,5 @@ TEST(a_store_that_fails_ends_the_job) {
             assert_true(!failed || !fake->players[n].done);
         }
         assert_true(at > 1 || failed);
-        fake_close(fake);
     }
 }

@@ -23,7 +23,6 @@ TEST(a_transient_node_dies) {
         assert_int_equal(lines_with(fake, "no heartbeat for"), 1);
         assert_int_equal(lines_with(fake, "\"event\":\"recover\""), 1);
         expect_good_end(fake, 20);
-        fake_close(fake);
     }
 }
 
@@ -69,7 +68,7 @@ static struct fake *with_pulses(void) {
     play_to(fake, 5);
     for (unsigned n = 0; n < 4; n++) {
         pulse(fake, n, PULSE_ANSWER, 0, 0);
-        controller_dialed(&fake->controller, actor_pulse(node(n)), fake->now_us, true);
+        controller_dialed(&fake->controller, actor_pulse(node(n)), fake->io.now_us, true);
     }
     forget(fake);
     memset(fake->dials, 0, sizeof fake->dials);
@@ -191,8 +190,8 @@ TEST(a_controller_that_hears_nobody_gives_up_nobody) {
 TEST(a_process_that_ends_is_lost_soon) {
     struct fake *fake = with_pulses();
     controller_broken(&fake->controller, actor_pulse(node(2)));
-    controller_dialed(&fake->controller, actor_pulse(node(2)), fake->now_us, true); /* its listener is closed last */
-    controller_dialed(&fake->controller, actor_pulse(node(2)), fake->now_us, false);
+    controller_dialed(&fake->controller, actor_pulse(node(2)), fake->io.now_us, true); /* its listener is closed last */
+    controller_dialed(&fake->controller, actor_pulse(node(2)), fake->io.now_us, false);
     assert_int_equal(fake->controller.progress.failures, 0);
     refuse(fake, 2);
     assert_int_equal(fake->controller.progress.failures, 1);
@@ -212,7 +211,7 @@ TEST(a_suspected_process_is_dialed) {
     refuse(fake, 2); /* the machine may refuse only new connections: the node can still answer over the old one */
     assert_int_equal(fake->controller.progress.failures, 0);
     tick(fake, SUSPECT_TICKS * PROBE_US - SUSPECT_REFUSED_US);
-    controller_dialed(&fake->controller, actor_pulse(node(2)), fake->now_us, false);
+    controller_dialed(&fake->controller, actor_pulse(node(2)), fake->io.now_us, false);
     assert_int_equal(fake->controller.progress.failures, 1);
     assert_int_equal(lines_with(fake, "the process of n2 "), 1);
     fake->players[2].there = false;
@@ -224,7 +223,7 @@ TEST(a_refusal_costs_no_node_that_answers) {
     struct fake *fake = with_pulses();
     for (unsigned round = 0; round < 5; round++) {
         controller_broken(&fake->controller, actor_pulse(node(2)));
-        controller_dialed(&fake->controller, actor_pulse(node(2)), fake->now_us, false);
+        controller_dialed(&fake->controller, actor_pulse(node(2)), fake->io.now_us, false);
         pulse(fake, 2, PULSE_ANSWER, asked(fake, 2), 0);
         refuse(fake, 2);
     }
@@ -237,9 +236,9 @@ TEST(a_pulse_that_cannot_be_reached) {
     cluster_open(fake, 1, 3);
     play_to(fake, 5);
     for (unsigned second = 0; second < 100; second++) {
-        fake->now_us += 1000 * 1000;
+        fake->io.now_us += 1000 * 1000;
         pulse(fake, 2, PULSE_ANSWER, 0, 0);
-        controller_dialed(&fake->controller, actor_pulse(node(2)), fake->now_us, false);
+        controller_dialed(&fake->controller, actor_pulse(node(2)), fake->io.now_us, false);
     }
     assert_int_equal(fake->dials[2], 7); /* after 0, 1, 3, 7, 15, 31 and 63 seconds */
     assert_int_equal(lines_with(fake, "\"event\":\"unreachable\""), 1);
@@ -250,7 +249,7 @@ TEST(a_broken_connection_costs_no_node) {
     struct fake *fake = with_pulses();
     for (unsigned n = 0; n < 4; n++) {
         controller_broken(&fake->controller, actor_pulse(node(n)));
-        controller_dialed(&fake->controller, actor_pulse(node(n)), fake->now_us, true);
+        controller_dialed(&fake->controller, actor_pulse(node(n)), fake->io.now_us, true);
     }
     for (unsigned t = 0; t < 10; t++) {
         tick(fake, PROBE_US);
@@ -291,7 +290,7 @@ TEST(a_pulse_on_another_host_is_not_dialed) {
     cluster_open(fake, 1, 3);
     play_to(fake, 5);
     for (unsigned second = 0; second < 10; second++) {
-        fake->now_us += 1000 * 1000;
+        fake->io.now_us += 1000 * 1000;
         pulse(fake, 2, PULSE_ANSWER, 0, 0);
     }
     controller_broken(&fake->controller, actor_pulse(node(2)));
@@ -304,9 +303,9 @@ TEST(a_pulse_on_another_host_is_not_dialed) {
 /* The number of shards that the node is asked to evaluate for clock 5 since the last failure. */
 static unsigned asked_to_evaluate(const struct fake *fake, unsigned number) {
     unsigned shards = 0;
-    for (unsigned m = 0; m < fake->count; m++) {
-        const struct message *message = &fake->sent[m].message;
-        if (fake->sent[m].to == node(number) && message->type == MESSAGE_EVALUATE &&
+    for (unsigned m = 0; m < fake->io.count; m++) {
+        const struct message *message = &fake->io.sent[m].message;
+        if (fake->io.sent[m].to == node(number) && message->type == MESSAGE_EVALUATE &&
             message->evaluate.origin == origin_catch_up(node(number), fake->controller.plan.epoch)) {
             assert_int_equal(message->evaluate.clock, 5);
             shards = (unsigned)(message->frames[0]->size / sizeof(uint32_t));
@@ -340,7 +339,6 @@ TEST(what_a_lost_node_had_reported_counts) {
         assert_int_equal(lines_with(fake, "\"partial\""), 0);
         assert_int_equal(fake->controller.progress.items_processed, 5 * SHARDS * SHARD_ITEMS);
         assert_int_equal(fake->controller.progress.items_redone, 0);
-        fake_close(fake);
     }
 }
 
@@ -375,7 +373,6 @@ TEST(what_a_lost_node_had_not_reported_is_said) {
         }
         assert_int_equal(lines_with(fake, "\"iteration\":6,"), 1);
         assert_int_equal(lines_with(fake, "\"partial\""), 1);
-        fake_close(fake);
     }
 }
 
@@ -421,7 +418,6 @@ TEST(an_evaluation_in_place_of_another_is_lost_too) {
             assert_int_equal(lines_with(fake, "\"partial\":0.66666666"), 1);
         }
         assert_int_equal(fake->controller.progress.items_processed, 5 * SHARDS * SHARD_ITEMS);
-        fake_close(fake);
     }
 }
 
@@ -650,7 +646,6 @@ TEST(what_caches_can_not_replace) {
         play_to_end(fake);
         assert_int_equal(fake->end.code, AML_EFAIL);
         assert_non_null(strstr(fake->end.text, cases[c].error));
-        fake_close(fake);
     }
 }
 
@@ -740,7 +735,6 @@ TEST(all_transient_nodes_die) {
         assert_int_equal(fake->clock, 40);
         assert_int_equal(fake->controller.progress.failures, 3);
         expect_report(fake, 20, l == 0);
-        fake_close(fake);
     }
 }
 
@@ -758,7 +752,6 @@ TEST(the_only_replica_is_lost) {
         assert_non_null(strstr(fake->end.text, "the only copy of partition 0 was lost"));
         assert_true((strstr(fake->end.text, "--resume /nowhere/checkpoints") != NULL) == (c == 1));
         assert_int_equal(fake->players[1].aborted, AML_EFAIL);
-        fake_close(fake);
     }
 }
 
@@ -831,7 +824,6 @@ TEST(a_node_alone_keeps_nothing_to_go_back) {
         assert_int_equal(fake->controller.progress.failures, cases[c].both);
         assert_int_equal(fake->newest.plan.recoverable, cases[c].both && cases[c].alone);
         expect_good_end(fake, 60);
-        fake_close(fake);
     }
 }
 
@@ -858,7 +850,6 @@ TEST(accusations) {
         assert_int_equal(fake->controller.progress.failures, 1);
         assert_int_equal(lines_with(fake, "can't reach"), 1);
         expect_good_end(fake, 200);
-        fake_close(fake);
     }
 }
 

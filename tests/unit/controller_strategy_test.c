@@ -33,7 +33,6 @@ TEST(auto_sees_the_exchange_alone) {
         play_to_end(fake);
         assert_int_equal(fake->end.code, 0);
         assert_int_equal(strategy_changes_to(fake, "sma"), t == 0 ? 1 : 0);
-        fake_close(fake);
     }
 }
 
@@ -81,7 +80,6 @@ TEST(auto_knows_of_staleness_and_help) {
     for (unsigned c = 0; c < 3; c++) {
         struct fake *fake = uneven_open(cases[c].staleness, cases[c].helped);
         assert_int_equal(fake->controller.change.strategy, cases[c].wanted);
-        fake_close(fake);
     }
 }
 
@@ -95,9 +93,9 @@ TEST(idle_clocks_are_no_busy_network) {
     cluster_open(fake, 2, 2);
     play_to_end(fake);
     assert_int_equal(fake->end.code, 0);
-    assert_true(fake->controller.tuner.iterations > TUNER_STEADY);
-    assert_int_equal(fake->controller.tuner.spent, 0);
-    assert_int_equal(fake->controller.tuner.trial, STAGE_AUTO);
+    assert_true(fake->controller.features.stages.iterations > TUNER_STEADY);
+    assert_int_equal(fake->controller.features.stages.spent, 0);
+    assert_int_equal(fake->controller.features.stages.tried, STAGE_AUTO);
 }
 
 /* The monitor of speeds measures only clocks with work. */
@@ -106,7 +104,8 @@ TEST(idle_clocks_are_no_measure) {
     struct fake *fake = strategies_open(STRATEGY_SMA, 8, 8, 10, &times);
     cluster_open(fake, 1, 2);
     play_to(fake, 64);
-    struct monitor_speed speed = monitor_speed(&fake->controller.clocks.monitor, node(1), MONITOR_LONG, fake->now_us);
+    struct monitor_speed speed =
+        monitor_speed(&fake->controller.clocks.monitor, node(1), MONITOR_LONG, fake->io.now_us);
     assert_true(speed.clocks > 0 && speed.clocks <= 8);
     assert_true(fabs(speed.clock_seconds - 8 * 800e-6) < 1e-9);
 }
@@ -118,7 +117,6 @@ static void expect_change_at_group(struct fake *fake) {
     assert_int_equal(fake->newest.plan.strategy_from, 65);
     play_to_end(fake);
     assert_int_equal(fake->end.code, 0);
-    fake_close(fake);
 }
 
 /* A change for a leaving node is made at once, although another strategy is wanted. The strategy changes at the next
@@ -167,7 +165,6 @@ TEST(strategies_follow_each_other) {
     fake->terms.strategy = STRATEGY_SMA;
     cluster_open(fake, 1, 1);
     play_to_end(fake);
-    fake_close(fake);
     static const struct job_terms next[] = {{.local_steps = 1, .strategy = STRATEGY_SSGD},
                                             {.local_steps = 7, .strategy = STRATEGY_SMA},
                                             {.local_steps = 2, .strategy = STRATEGY_AUTO}};
@@ -183,7 +180,6 @@ TEST(strategies_follow_each_other) {
                          n == 0 ? STRATEGY_SSGD : STRATEGY_SMA); /* auto resumes with the strategy of the checkpoint */
         play_to_end(fake);
         assert_int_equal(fake->end.code, 0);
-        fake_close(fake);
     }
     char command[2 * ROOT_BYTES + 128];
     snprintf(command, sizeof command, "sed -i 's/\"clock\": 14/\"clock\": 13/' %s/clock-14/manifest.json", root);
@@ -199,7 +195,6 @@ TEST(strategies_follow_each_other) {
     fake->terms.strategy = STRATEGY_SMA;
     join(fake, 0, "", TIER_RELIABLE, &fake->terms);
     assert_int_equal(sent(fake, node(0), MESSAGE_WELCOME, NULL), 1);
-    fake_close(fake);
     remove_tree(root);
 }
 
@@ -217,7 +212,6 @@ TEST(checkpoints) {
     assert_int_equal(fake->checkpoints.written, PARTITIONS * lines_with(fake, "\"event\":\"checkpoint\""));
     expect_good_end(fake, 70);
     assert_int_equal(newest_checkpoint(root), 140);
-    fake_close(fake);
 
     char path[WIRE_PATH_MAX];
     struct manifest manifest;
@@ -238,7 +232,6 @@ TEST(checkpoints) {
     assert_int_equal(fake->clock, 180);
     assert_true(line_number(fake->observed.lines[fake->observed.read - 1], "items_processed") ==
                 (double)(180 - clock) * SHARDS * SHARD_ITEMS);
-    fake_close(fake);
 
     fake = cluster_new(STAGE_2, 30);
     fake->options.resume = root;
@@ -246,6 +239,5 @@ TEST(checkpoints) {
     fake->terms.staleness = 7; /* options that change results must be the same */
     join(fake, 0, "", TIER_RELIABLE, &fake->terms);
     expect_refused(fake, 0, "the job of the checkpoint in");
-    fake_close(fake);
     remove_tree(root);
 }

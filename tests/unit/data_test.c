@@ -662,7 +662,7 @@ TEST(samples_are_in_memory_once) {
     assert_int_equal(read_samples(&f), RATINGS);
     struct data_set first = arrange(&f, &half, 4, 3, 5);
     for (uint32_t s = 0; s < SHARDS; s++) {
-        assert_true((f.data.shards[s].runs[AML_TRAIN].records == NULL) == (s % 2 == 0));
+        assert_true((f.data.shards[s].records[AML_TRAIN].extent_count == 0) == (s % 2 == 0));
     }
     struct data_set second = arrange_samples(&f, &all); /* half of its samples are shared with the first set */
     struct data_set third = arrange_samples(&f, &quarter);

@@ -236,7 +236,7 @@ TEST(calm) {
         job_draw(&job, seed);
         job.shares = seed % 2 == 0;
         job_run(&job, TUNING);
-        job.feeders.since = job.feeders.windows; /* no repeated try is due */
+        job.feeders.pause.since = job.feeders.windows; /* no repeated try is due */
         unsigned actions = job.actions;
         job_run(&job, CALM);
         assert_int_equal(job.actions, actions);
@@ -292,7 +292,7 @@ TEST(all_are_lost) {
         unsigned before = job.present;
         unsigned adds = job.adds;
         job.present = 0;
-        job.feeders.since = job.feeders.windows; /* no repeated try is due */
+        job.feeders.pause.since = job.feeders.windows; /* no repeated try is due */
         job_run(&job, MOST * (2 * COMING + 4));
         assert_int_equal(job.present, before);
         assert_int_equal(job.adds, adds + before);
@@ -423,7 +423,7 @@ TEST(feeders_share_processors) {
 
 /* Feeders seem idle but are needed: a feeder that was taken away comes back. */
 TEST(shrinking_may_fail) {
-    struct feeders feeders = {.state = FEEDERS_HOLD, .wanted = 3, .threads = 4, .wait = FEEDERS_WAIT};
+    struct feeders feeders = {.state = FEEDERS_HOLD, .wanted = 3, .threads = 4, .pause.wait = FEEDERS_WAIT};
     char reason[FEEDERS_REASON];
     struct feeders_view view = {.feeders = 3,
                                 .feeders_max = 8,
@@ -460,7 +460,7 @@ TEST(shrinking_may_fail) {
     }
     assert_int_equal(action.act, FEEDERS_ADD);
     assert_string_equal(reason, "with one feeder fewer 80 items a second instead of 100: it comes back");
-    assert_int_equal(feeders.wait, 2 * FEEDERS_WAIT);
+    assert_int_equal(feeders.pause.wait, 2 * FEEDERS_WAIT);
 }
 
 /* After a change of trainers, feeders are tuned from their present number, without the earlier rate. */

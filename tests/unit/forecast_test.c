@@ -6,11 +6,11 @@
 
 static struct forecast begin(const char *terms) {
     struct forecast forecast;
-    json_t *line = json_loads(terms, 0, NULL);
+    struct report_line *line = report_line_read(terms, strlen(terms), NULL);
     assert_non_null(line);
     forecast_begin(&forecast);
     forecast_terms(&forecast, line);
-    json_decref(line);
+    report_line_drop(line);
     return forecast;
 }
 

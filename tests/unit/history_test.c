@@ -4,15 +4,22 @@
 
 #include <jansson.h>
 
+static struct history_line *line_of(uint64_t number, const char *text, size_t size) {
+    struct report_line *read = report_line_read(text, size, NULL);
+    struct history_line *line = history_line_new(number, read, text, size);
+    report_line_drop(read);
+    return line;
+}
+
 static void add(struct history *history, uint64_t number, const char *type, size_t padding) {
     char *text = malloc(padding + 256);
     int size = snprintf(text, 256, "{\"type\":\"%s\",\"number\":%llu,\"text\":\"", type, (unsigned long long)number);
     memset(text + size, 'x', padding);
     size += (int)padding;
     size += snprintf(text + size, 8, "\"}");
-    struct report_line *line = report_line_new(number, text, (size_t)size);
+    struct history_line *line = line_of(number, text, (size_t)size);
     history_add(history, line);
-    report_line_drop(line);
+    history_line_drop(line);
     free(text);
 }
 
@@ -120,9 +127,9 @@ static void add_node(struct history *history, uint64_t number, unsigned node, co
     memset(text + size, 'x', PADDING);
     size += PADDING;
     size += snprintf(text + size, 8, "\"}]}");
-    struct report_line *line = report_line_new(number, text, (size_t)size);
+    struct history_line *line = line_of(number, text, (size_t)size);
     history_add(history, line);
-    report_line_drop(line);
+    history_line_drop(line);
     free(text);
 }
 
@@ -186,9 +193,9 @@ TEST(a_text_is_no_type) {
     struct history *history = history_new();
     static const char text[] = "{\"reason\":\"\\\"type\\\":\\\"iteration\\\"\",\"type\":\"event\"}";
     for (uint64_t n = 0; n < 20000; n++) { /* would be thinned if they counted as iterations */
-        struct report_line *line = report_line_new(n, text, strlen(text));
+        struct history_line *line = line_of(n, text, strlen(text));
         history_add(history, line);
-        report_line_drop(line);
+        history_line_drop(line);
     }
     char *all = text_of(history);
     size_t count = 0;

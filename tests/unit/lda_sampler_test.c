@@ -355,46 +355,54 @@ static int add_bag(void *context, const struct lda_bag *bag) {
     return 0;
 }
 
+/* `expected`: what exact sampling reaches, if known; 0: it is run here. */
 static void compare_with_reference(const struct lda_texts *texts, const char *name, uint32_t topics,
-                                   unsigned iterations) {
-    struct lda_state exact;
+                                   unsigned iterations, double expected) {
     struct lda_state counts;
     struct trainer trainer;
     const double alpha = 50.0 / topics;
     const double beta = 0.01;
-    lda_state_open(&exact, texts, topics);
+    if (expected == 0) {
+        struct lda_state exact;
+        lda_state_open(&exact, texts, topics);
+        lda_reference(&exact, texts, alpha, beta, iterations, SEED);
+        expected = lda_reference_likelihood(&exact, texts, alpha, beta);
+        lda_state_close(&exact);
+    }
     lda_state_open(&counts, texts, topics);
-    lda_reference(&exact, texts, alpha, beta, iterations, SEED);
     trainer_open(&trainer, texts, &counts, alpha, beta, LDA_PROPOSALS, 2);
     train(&trainer, iterations);
     assert_counts_are_exact(&trainer);
-    double expected = lda_reference_likelihood(&exact, texts, alpha, beta);
     double reached = lda_reference_likelihood(&counts, texts, alpha, beta);
     print_message("%s: %u topics, %u iterations: log-likelihood per token %.4f, exact sampling %.4f (%.2f %%)\n", name,
                   topics, iterations, reached, expected, 100 * (reached - expected) / fabs(expected));
     assert_true(reached > expected - 0.005 * fabs(expected));
     trainer_close(&trainer);
-    lda_state_close(&exact);
     lda_state_close(&counts);
 }
 
 TEST(likelihood_is_that_of_exact_sampling) {
-    static const char *const files[] = {"bow-reuters395/reuters.ldac", "bow-ap/ap.dat.gz",
-                                        "bow-kos/docword.kos.txt.gz"};
+    /* With 100 topics and 100 iterations exact sampling takes half a minute for the last two: what it printed. */
+    static const struct {
+        const char *path;
+        double expected;
+    } files[] = {{"bow-reuters395/reuters.ldac", 0},
+                 {"bow-ap/ap.dat.gz", -7.3997},
+                 {"bow-kos/docword.kos.txt.gz", -7.0264}};
     const char *source = getenv("PROTEUS_SOURCE");
     bool slow = getenv("PROTEUS_SANITIZED") != NULL;
     char path[512];
     for (size_t f = 0; f < (slow ? 1 : sizeof files / sizeof files[0]); f++) {
         struct lda_texts texts = {0};
         struct error error = {0};
-        snprintf(path, sizeof path, "%s/../shared/data/%s", source != NULL ? source : ".", files[f]);
+        snprintf(path, sizeof path, "%s/../shared/data/%s", source != NULL ? source : ".", files[f].path);
         if (access(path, R_OK) != 0) {
             print_message("skipped: %s is not at hand\n", path);
             skip();
         }
         const struct lda_corpus corpus = {.path = path};
         assert_int_equal(lda_corpus_read(&corpus, add_bag, &texts, NULL, &error), 0);
-        compare_with_reference(&texts, files[f], slow ? 20 : 100, slow ? 20 : 100);
+        compare_with_reference(&texts, files[f].path, slow ? 20 : 100, slow ? 20 : 100, files[f].expected);
         lda_texts_close(&texts);
     }
 }

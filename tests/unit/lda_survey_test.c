@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-enum { FILES = 4, DOCUMENTS = 3000, LONG = 40000 /* words of a document longer than a split */ };
+enum { FILES = 4, DOCUMENTS = 3000, LONG = 40000 /* words of a document longer than an extent */ };
 
 static const char *const paths[FILES] = {"0", "1", "2", "3"};
 
@@ -76,9 +76,9 @@ static int take_chunk(void *context, unsigned thread, const struct line_chunk *c
     struct part *part = context;
     struct error error = {0};
     const char *at;
-    const struct lda_chunk *found = lda_survey_find(part->survey, part->file, chunk->split, chunk->offset);
+    const struct lda_chunk *found = lda_survey_find(part->survey, part->file, chunk->extent, chunk->offset);
     const struct lda_head *head = &part->survey->files[part->file].head;
-    size_t skip = chunk->split == 0 && chunk->offset < head->begin ? (size_t)(head->begin - chunk->offset) : 0;
+    size_t skip = chunk->extent == 0 && chunk->offset < head->begin ? (size_t)(head->begin - chunk->offset) : 0;
     assert_true(thread == 0 && found != NULL);
     const struct lda_run run = {.text = chunk->text, .size = chunk->size, .skip = skip, .number = found->line};
     assert_int_equal(lda_read_run(&part->corpus, head, &run, add_bag, part->documents, &at, &error), 0);
@@ -93,20 +93,20 @@ static int survey_as(const struct input_list *list, enum lda_format format, stru
 
 /* Reads each file in `parts` parts, from the last part to the first. */
 static void read_parts(const struct lda_survey *survey, uint32_t parts, struct documents *documents) {
-    struct splits_deal deal;
-    splits_deal_open(&deal, parts);
+    struct input_deal deal;
+    input_deal_open(&deal, parts);
     for (uint32_t f = 0; f < survey->file_count; f++) {
         struct error error;
-        struct splits splits;
+        struct extents extents;
         struct part part = {.survey = survey, .file = f, .documents = documents};
         part.corpus.path = survey->files[f].path;
         part.corpus.first_number = survey->files[f].first_number;
-        assert_int_equal(splits_make(&splits, survey->files[f].path, &error), 0);
-        assert_true(splits.count > 2);
-        splits_deal_file(&deal, &splits);
+        assert_int_equal(extents_make(&extents, survey->files[f].path, 0, &error), 0);
+        assert_true(extents.count > 2);
+        input_deal_file(&deal, &extents);
         for (uint32_t p = parts; p > 0; p--) {
-            const struct line_reading reading = {.splits = &splits,
-                                                 .part = splits_part(&deal, p - 1),
+            const struct line_reading reading = {.extents = &extents,
+                                                 .part = input_deal_part(&deal, p - 1),
                                                  .threads = 1,
                                                  .line_max = 1 << 26,
                                                  .group = lda_head_group(&survey->files[f].head),
@@ -114,9 +114,9 @@ static void read_parts(const struct lda_survey *survey, uint32_t parts, struct d
                                                  .context = &part};
             assert_int_equal(line_chunks_read(&reading, &error), 0);
         }
-        splits_close(&splits);
+        extents_close(&extents);
     }
-    splits_deal_close(&deal);
+    input_deal_close(&deal);
 }
 
 static void list_files(struct input_list *list, unsigned count) {

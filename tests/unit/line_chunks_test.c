@@ -1,5 +1,5 @@
-/* workers/data/splits.c and workers/data/line_chunks.c: the chunks of all splits give each of the file's lines once
- * and in order, whoever reads which part. Line ends of any kind may lie at the borders. The same for groups of
+/* workers/data/input_deal.c and workers/data/line_chunks.c: the chunks of all extents give each of the file's lines
+ * once and in order, whoever reads which part. Line ends of any kind may lie at the borders. The same for groups of
  * lines, and for samples of a file. */
 #include "tests/files.h"
 #include "tests/test.h"
@@ -41,20 +41,20 @@ static void retire(void *context, const struct line_chunk *chunk, int code) {
 }
 
 /* The range of a part, if this file is the first to be divided into `count` parts. */
-static struct split_part part_of(const struct splits *splits, uint32_t index, uint32_t count) {
-    struct splits_deal deal;
-    splits_deal_open(&deal, count);
-    splits_deal_file(&deal, splits);
-    struct split_part part = splits_part(&deal, index);
-    splits_deal_close(&deal);
+static struct extent_range part_of(const struct extents *extents, uint32_t index, uint32_t count) {
+    struct input_deal deal;
+    input_deal_open(&deal, count);
+    input_deal_file(&deal, extents);
+    struct extent_range part = input_deal_part(&deal, index);
+    input_deal_close(&deal);
     return part;
 }
 
-static void read_part(struct collection *all, const struct splits *splits, uint32_t index, uint32_t count,
+static void read_part(struct collection *all, const struct extents *extents, uint32_t index, uint32_t count,
                       size_t line_max) {
     struct error error;
-    const struct line_reading reading = {.splits = splits,
-                                         .part = part_of(splits, index, count),
+    const struct line_reading reading = {.extents = extents,
+                                         .part = part_of(extents, index, count),
                                          .threads = THREADS,
                                          .line_max = line_max,
                                          .sink = collect,
@@ -93,19 +93,19 @@ static size_t make_text(char *text, size_t size, size_t longest, uint64_t seed) 
 /* Reads the file in `parts` parts, and compares the chunks with those of the whole reading and with the text. */
 static void compare(const char *text, size_t size, const struct collection *whole, uint32_t parts) {
     struct error error;
-    struct splits splits;
+    struct extents extents;
     size_t at = 0;
     size_t number = 0;
-    assert_int_equal(splits_make(&splits, path, &error), 0);
+    assert_int_equal(extents_make(&extents, path, 0, &error), 0);
     uint64_t bytes = 0;
     for (uint32_t p = 0; p < parts; p++) {
         struct collection *part = collection_open();
-        read_part(part, &splits, p, parts, TEXT_MAX);
-        bytes += splits_part_bytes(&splits, part_of(&splits, p, parts));
+        read_part(part, &extents, p, parts, TEXT_MAX);
+        bytes += extents_bytes(&extents, part_of(&extents, p, parts));
         for (size_t c = 0; c < part->retired; c++, number++) {
             const struct taken *taken = &part->chunks[c];
             const struct taken *same = &whole->chunks[number];
-            assert_true(taken->chunk.split == same->chunk.split && taken->chunk.part == same->chunk.part);
+            assert_true(taken->chunk.extent == same->chunk.extent && taken->chunk.part == same->chunk.part);
             assert_true(taken->chunk.offset == same->chunk.offset && taken->chunk.size == same->chunk.size);
             assert_true(at + taken->chunk.size <= size);
             assert_memory_equal(taken->text, text + at, taken->chunk.size);
@@ -114,7 +114,7 @@ static void compare(const char *text, size_t size, const struct collection *whol
         collection_close(part);
     }
     assert_true(number == whole->retired && at == size && bytes == size);
-    splits_close(&splits);
+    extents_close(&extents);
 }
 
 TEST(parts_of_a_file_are_the_file) {
@@ -122,22 +122,22 @@ TEST(parts_of_a_file_are_the_file) {
     const size_t longest[] = {0, 3, 60, 5000, 400000};
     for (size_t l = 0; l < sizeof longest / sizeof longest[0]; l++) {
         struct error error;
-        struct splits splits;
+        struct extents extents;
         size_t size = make_text(text, sizeof text, longest[l], 17 + l);
         for (unsigned shift = 0; shift < 3; shift++) {
             /* Line ends before, across and after a border. */
-            memcpy(text + INPUT_SPLIT_MIN - 2 + shift, "\r\n", 2);
-            text[INPUT_SPLIT_MIN * 2 - 1 + (int)shift] = '\r';
+            memcpy(text + EXTENT_MIN - 2 + shift, "\r\n", 2);
+            text[EXTENT_MIN * 2 - 1 + (int)shift] = '\r';
             write_bytes(path, text, size);
-            assert_int_equal(splits_make(&splits, path, &error), 0);
-            assert_true(splits.count > 2);
+            assert_int_equal(extents_make(&extents, path, 0, &error), 0);
+            assert_true(extents.count > 2);
             struct collection *whole = collection_open();
-            read_part(whole, &splits, 0, 1, TEXT_MAX);
+            read_part(whole, &extents, 0, 1, TEXT_MAX);
             compare(text, size, whole, 1);
             compare(text, size, whole, 2);
             compare(text, size, whole, 7);
             collection_close(whole);
-            splits_close(&splits);
+            extents_close(&extents);
         }
     }
 }
@@ -170,11 +170,11 @@ static size_t make_groups(char *text, size_t size, size_t longest, uint64_t seed
     return at;
 }
 
-static void read_groups(struct collection *all, const struct splits *splits, uint32_t index, uint32_t count,
+static void read_groups(struct collection *all, const struct extents *extents, uint32_t index, uint32_t count,
                         size_t max) {
     struct error error;
-    const struct line_reading reading = {.splits = splits,
-                                         .part = part_of(splits, index, count),
+    const struct line_reading reading = {.extents = extents,
+                                         .part = part_of(extents, index, count),
                                          .threads = THREADS,
                                          .line_max = max,
                                          .group = group_of,
@@ -185,19 +185,19 @@ static void read_groups(struct collection *all, const struct splits *splits, uin
 }
 
 /* Reads the file in `parts` parts. Chunks are whole groups in order, with the same numbers as in a single part. */
-static void compare_groups(const char *text, size_t size, const struct splits *splits, uint32_t parts) {
+static void compare_groups(const char *text, size_t size, const struct extents *extents, uint32_t parts) {
     struct collection *whole = collection_open();
     size_t at = 0;
     size_t number = 0;
     uint64_t before = LINE_GROUP_SAME;
-    read_groups(whole, splits, 0, 1, TEXT_MAX);
+    read_groups(whole, extents, 0, 1, TEXT_MAX);
     for (uint32_t p = 0; p < parts; p++) {
         struct collection *part = collection_open();
-        read_groups(part, splits, p, parts, TEXT_MAX);
+        read_groups(part, extents, p, parts, TEXT_MAX);
         for (size_t c = 0; c < part->retired; c++, number++) {
             const struct taken *taken = &part->chunks[c];
             const struct taken *same = &whole->chunks[number];
-            assert_true(taken->chunk.split == same->chunk.split && taken->chunk.part == same->chunk.part);
+            assert_true(taken->chunk.extent == same->chunk.extent && taken->chunk.part == same->chunk.part);
             assert_true(taken->chunk.offset == same->chunk.offset && taken->chunk.size == same->chunk.size);
             assert_true(at + taken->chunk.size <= size && !taken->chunk.cut);
             assert_memory_equal(taken->text, text + at, taken->chunk.size);
@@ -215,70 +215,70 @@ static void compare_groups(const char *text, size_t size, const struct splits *s
 
 TEST(groups_are_whole_whoever_reads_them) {
     static char text[TEXT_MAX];
-    /* Lines in a group; the largest groups span several chunks and splits. */
+    /* Lines in a group; the largest groups span several chunks and extents. */
     const size_t longest[] = {1, 4, 300, 20000, 40000};
     for (size_t l = 0; l < sizeof longest / sizeof longest[0]; l++) {
         for (uint64_t seed = 0; seed < 8; seed++) {
             struct error error;
-            struct splits splits;
+            struct extents extents;
             size_t size = make_groups(text, sizeof text, longest[l], 17 * l + seed);
             /* A line end at the border, before or after it. */
-            text[INPUT_SPLIT_MIN - 2 + (int)seed % 4] = seed < 4 ? '\n' : '\r';
+            text[EXTENT_MIN - 2 + (int)seed % 4] = seed < 4 ? '\n' : '\r';
             write_bytes(path, text, size);
-            assert_int_equal(splits_make(&splits, path, &error), 0);
-            assert_true(splits.count > 2);
-            compare_groups(text, size, &splits, 1);
-            compare_groups(text, size, &splits, 2);
-            compare_groups(text, size, &splits, (uint32_t)splits.count);
-            splits_close(&splits);
+            assert_int_equal(extents_make(&extents, path, 0, &error), 0);
+            assert_true(extents.count > 2);
+            compare_groups(text, size, &extents, 1);
+            compare_groups(text, size, &extents, 2);
+            compare_groups(text, size, &extents, (uint32_t)extents.count);
+            extents_close(&extents);
         }
     }
 }
 
-/* Groups end where splits end, so the next split begins with another group. */
+/* Groups end where extents end, so the next extent begins with another group. */
 TEST(groups_that_end_at_borders) {
     static char text[TEXT_MAX];
-    const size_t lines[] = {2, 16, 1 << 10, INPUT_SPLIT_MIN / 8};
+    const size_t lines[] = {2, 16, 1 << 10, EXTENT_MIN / 8};
     for (size_t l = 0; l < sizeof lines / sizeof lines[0]; l++) {
         struct error error;
-        struct splits splits;
+        struct extents extents;
         for (size_t at = 0; at < sizeof text; at += 8) {
             memcpy(text + at, "1234567\n", 8);
             text[at] = (char)('0' + at / 8 / lines[l] % 10);
         }
         write_bytes(path, text, sizeof text);
-        assert_int_equal(splits_make(&splits, path, &error), 0);
-        compare_groups(text, sizeof text, &splits, 1);
-        compare_groups(text, sizeof text, &splits, (uint32_t)splits.count);
-        splits_close(&splits);
+        assert_int_equal(extents_make(&extents, path, 0, &error), 0);
+        compare_groups(text, sizeof text, &extents, 1);
+        compare_groups(text, sizeof text, &extents, (uint32_t)extents.count);
+        extents_close(&extents);
     }
 }
 
 TEST(a_group_that_is_too_long_reaches_the_sink) {
     static char text[TEXT_MAX];
     struct error error;
-    struct splits splits;
+    struct extents extents;
     for (size_t at = 0; at < sizeof text; at += 4) {
         memcpy(text + at, at < 4000 ? "0..\n" : "1..\n", 4);
     }
     write_bytes(path, text, sizeof text);
-    assert_int_equal(splits_make(&splits, path, &error), 0);
+    assert_int_equal(extents_make(&extents, path, 0, &error), 0);
     struct collection *all = collection_open();
-    read_groups(all, &splits, 0, 1, 300000);
+    read_groups(all, &extents, 0, 1, 300000);
     assert_true(all->retired == 2 && all->chunks[0].chunk.size == 4000 && !all->chunks[0].chunk.cut);
     assert_true(all->chunks[1].chunk.cut);
     collection_close(all);
-    splits_close(&splits);
+    extents_close(&extents);
 }
 
 /* The number of lines before each chunk equals the lines in all earlier chunks. */
-static void compare_numbers(const struct collection *whole, const struct splits *splits) {
+static void compare_numbers(const struct collection *whole, const struct extents *extents) {
     struct error error;
     uint64_t lines = 0;
     for (size_t c = 0; c < whole->retired; c++) {
         const struct line_chunk *chunk = &whole->chunks[c].chunk;
         uint64_t counted;
-        assert_int_equal(line_chunks_count(splits, chunk->split, chunk->offset, &counted, &error), 0);
+        assert_int_equal(line_chunks_count(extents, chunk->extent, chunk->offset, &counted, &error), 0);
         assert_true(counted == lines);
         for (size_t i = 0; i < chunk->size; i++) {
             const char *at = whole->chunks[c].text + i;
@@ -291,148 +291,149 @@ TEST(a_line_has_its_number_in_the_file) {
     static char text[TEXT_MAX];
     for (unsigned grouped = 0; grouped < 4; grouped++) {
         struct error error;
-        struct splits splits;
+        struct extents extents;
         size_t size = grouped == 0 ? make_text(text, sizeof text, 60, 5)
                                    : make_groups(text, sizeof text, grouped < 3 ? 300 : 20000, grouped);
         write_bytes(path, text, size);
-        assert_int_equal(splits_make(&splits, path, &error), 0);
+        assert_int_equal(extents_make(&extents, path, 0, &error), 0);
         struct collection *whole = collection_open();
         if (grouped > 0) {
-            read_groups(whole, &splits, 0, 1, TEXT_MAX);
+            read_groups(whole, &extents, 0, 1, TEXT_MAX);
         } else {
-            read_part(whole, &splits, 0, 1, TEXT_MAX);
+            read_part(whole, &extents, 0, 1, TEXT_MAX);
         }
         assert_true(whole->retired > 1);
-        compare_numbers(whole, &splits);
+        compare_numbers(whole, &extents);
         collection_close(whole);
-        splits_close(&splits);
+        extents_close(&extents);
     }
 }
 
 TEST(a_failure_ends_the_reading) {
     static char text[TEXT_MAX];
     struct error error;
-    struct splits splits;
+    struct extents extents;
     write_bytes(path, text, make_text(text, sizeof text, 60, 5));
-    assert_int_equal(splits_make(&splits, path, &error), 0);
+    assert_int_equal(extents_make(&extents, path, 0, &error), 0);
     struct collection *all = collection_open();
     all->stop_at = 2;
-    read_part(all, &splits, 0, 1, TEXT_MAX);
+    read_part(all, &extents, 0, 1, TEXT_MAX);
     assert_int_equal(all->retired, 3);
     collection_close(all);
-    splits_close(&splits);
+    extents_close(&extents);
 }
 
 TEST(a_line_that_is_too_long_reaches_the_sink) {
     static char text[TEXT_MAX];
     struct error error;
-    struct splits splits;
+    struct extents extents;
     memset(text, 'x', sizeof text);
     memcpy(text, "1\n", 2);
     write_bytes(path, text, sizeof text);
-    assert_int_equal(splits_make(&splits, path, &error), 0);
+    assert_int_equal(extents_make(&extents, path, 0, &error), 0);
     struct collection *all = collection_open();
-    read_part(all, &splits, 0, 1, 1000);
+    read_part(all, &extents, 0, 1, 1000);
     assert_int_equal(all->retired, 1);
     assert_true(all->chunks[0].chunk.size > 1000);
     collection_close(all);
-    splits_close(&splits);
+    extents_close(&extents);
 }
 
 TEST(a_mark_and_a_lacking_end) {
     struct error error;
-    struct splits splits;
+    struct extents extents;
     write_bytes(path,
                 "\xEF\xBB\xBF"
                 "1 2\n3 4",
                 10);
-    assert_int_equal(splits_make(&splits, path, &error), 0);
+    assert_int_equal(extents_make(&extents, path, 0, &error), 0);
     struct collection *all = collection_open();
-    read_part(all, &splits, 0, 1, 1000);
+    read_part(all, &extents, 0, 1, 1000);
     assert_int_equal(all->retired, 1);
     assert_string_equal(all->chunks[0].text, "1 2\n3 4\n");
     collection_close(all);
-    splits_close(&splits);
+    extents_close(&extents);
 }
 
-static struct split_sample sample(const char *text, size_t size, uint32_t parts) {
+static struct input_sample sample(const char *text, size_t size, uint32_t parts) {
     struct error error;
-    struct splits splits;
+    struct extents extents;
     write_bytes(path, text, size);
-    assert_int_equal(splits_make(&splits, path, &error), 0);
-    struct splits_deal deal;
-    splits_deal_open(&deal, parts);
-    splits_deal_file(&deal, &splits);
-    struct split_sample sample = splits_sample(&splits, &deal);
-    splits_deal_close(&deal);
-    splits_close(&splits);
+    assert_int_equal(extents_make(&extents, path, 0, &error), 0);
+    struct input_deal deal;
+    input_deal_open(&deal, parts);
+    input_deal_file(&deal, &extents);
+    struct input_sample sample = input_sample(&extents, &deal);
+    input_deal_close(&deal);
+    extents_close(&extents);
     return sample;
 }
 
-/* Files of any sizes, also of a single split, are divided into contiguous parts of equal size in bytes. */
+/* Files of any sizes, also of a single extent, are divided into contiguous parts of equal size in bytes. */
 TEST(parts_of_many_files_are_even) {
     static const struct {
         size_t files;
         uint64_t least, most; /* sizes of files in bytes */
     } cases[] = {{1000, 1, 1},
                  {1000, 1, 1000},
-                 {300, INPUT_SPLIT_MIN - 1, INPUT_SPLIT_MIN + 1},
-                 {300, 5 * INPUT_SPLIT_MIN, 5 * INPUT_SPLIT_MIN},
-                 {300, 1, 12 * INPUT_SPLIT_MIN}};
+                 {300, EXTENT_MIN - 1, EXTENT_MIN + 1},
+                 {300, 5 * EXTENT_MIN, 5 * EXTENT_MIN},
+                 {300, 1, 12 * EXTENT_MIN}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         for (uint32_t parts = 1; parts <= 9; parts++) {
-            struct splits_deal deal;
+            struct input_deal deal;
             uint64_t total = 0;
-            splits_deal_open(&deal, parts);
+            input_deal_open(&deal, parts);
             for (size_t f = 0; f < cases[c].files; f++) {
                 uint64_t size = cases[c].least + hash_mix(f) % (cases[c].most - cases[c].least + 1);
-                struct input_split cut[64];
-                struct input_file file = {.identity = {.bytes = size}};
-                struct splits splits = {.cut = {.files = &file, .splits = cut}};
-                for (uint64_t at = 0; at < size; at += INPUT_SPLIT_MIN) {
+                struct extent cut[64];
+                struct input_name file = {.identity = {.bytes = size}};
+                struct extents extents = {.list = {.names = &file, .count = 1}, .at = cut};
+                for (uint64_t at = 0; at < size; at += EXTENT_MIN) {
                     uint64_t left = size - at;
-                    cut[splits.count++] =
-                        (struct input_split){.offset = at, .length = left < INPUT_SPLIT_MIN ? left : INPUT_SPLIT_MIN};
+                    cut[extents.count++] =
+                        (struct extent){.offset = at, .length = left < EXTENT_MIN ? left : EXTENT_MIN};
                 }
-                splits_deal_file(&deal, &splits);
+                input_deal_file(&deal, &extents);
                 total += size;
                 for (uint32_t p = 0; p < parts; p++) {
-                    struct split_part part = splits_part(&deal, p);
-                    assert_true(part.first == (p == 0 ? 0 : splits_part(&deal, p - 1).end) && part.first <= part.end);
+                    struct extent_range part = input_deal_part(&deal, p);
+                    assert_true(part.first == (p == 0 ? 0 : input_deal_part(&deal, p - 1).end) &&
+                                part.first <= part.end);
                 }
-                assert_int_equal(splits_part(&deal, parts - 1).end, splits.count);
+                assert_int_equal(input_deal_part(&deal, parts - 1).end, extents.count);
             }
-            uint64_t largest = cases[c].most < INPUT_SPLIT_MIN ? cases[c].most : INPUT_SPLIT_MIN;
+            uint64_t largest = cases[c].most < EXTENT_MIN ? cases[c].most : EXTENT_MIN;
             for (uint32_t p = 0; p < parts; p++) {
                 assert_true(deal.bytes[p] <= total / parts + 2 * largest &&
                             deal.bytes[p] + 2 * largest >= total / parts);
             }
-            splits_deal_close(&deal);
+            input_deal_close(&deal);
         }
     }
 }
 
 TEST(samples_find_other_bytes_where_they_look) {
-    enum { SMALL = SPLIT_SAMPLES * SPLIT_SAMPLE_BYTES, BIG = SMALL * 2 };
+    enum { SMALL = INPUT_SAMPLES * INPUT_SAMPLE_BYTES, BIG = SMALL * 2 };
     char *text = malloc(BIG);
     assert_non_null(text);
     memset(text, '\n', BIG);
     const size_t sizes[] = {1, 70000, SMALL, BIG};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        const struct split_sample before = sample(text, sizes[s], 3);
+        const struct input_sample before = sample(text, sizes[s], 3);
         assert_true(before.blocks != 0 && before.borders != 0 && sample(text, sizes[s], 1).borders == 0);
         assert_true(sample(text, sizes[s], 3).blocks == before.blocks);
         for (unsigned p = 0; p < 3; p++) {
             /* The last place is the middle of a small file. In a large file it lies between sampled blocks. */
             bool looked_at = p < 2 || sizes[s] < BIG;
-            size_t place = p == 0 ? 0 : p == 1 ? sizes[s] - 1 : looked_at ? sizes[s] / 2 : SPLIT_SAMPLE_BYTES + 10;
+            size_t place = p == 0 ? 0 : p == 1 ? sizes[s] - 1 : looked_at ? sizes[s] / 2 : INPUT_SAMPLE_BYTES + 10;
             text[place] = 'x';
             assert_true((sample(text, sizes[s], 3).blocks != before.blocks) == looked_at);
             text[place] = '\n';
         }
     }
-    const struct split_sample before = sample(text, BIG, 3);
-    text[(BIG / INPUT_SPLIT_MIN + 1) / 3 * INPUT_SPLIT_MIN - 1] = 'x'; /* last byte of the first part */
+    const struct input_sample before = sample(text, BIG, 3);
+    text[(BIG / EXTENT_MIN + 1) / 3 * EXTENT_MIN - 1] = 'x'; /* last byte of the first part */
     assert_true(sample(text, BIG, 3).borders != before.borders);
     free(text);
 }

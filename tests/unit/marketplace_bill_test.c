@@ -56,7 +56,9 @@ TEST(equal_bills_are_said_to_be) {
     assert_true(number(line, "ledger_dollars") == 1.5 && number(line, "dollars") == 1.5);
     assert_true(number(line, "spot_hours") == 4 && number(line, "free_hours") == 2); /* free hours are spot hours too */
     assert_true(number(line, "all_on_demand_dollars") > 0.8 && number(line, "all_on_demand_dollars") < 0.9);
-    marketplace_bill_text(line, summary);
+    struct report_line *read = report_line_of(line);
+    marketplace_bill_text(read, summary);
+    report_line_drop(read);
     assert_non_null(strstr(summary, "machines       0 on demand; 2 spot in 1 acquisition, 0 of them evicted\n"));
     assert_non_null(strstr(summary, "machine-hours  0.00 on demand, 4.00 spot (2.00 of them free)\n"));
     assert_non_null(strstr(summary, " % more was paid\n")); /* no negative saving */

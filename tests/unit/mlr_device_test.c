@@ -129,9 +129,9 @@ static struct mlr_step step_of(struct problem *problem, size_t count) {
 }
 
 /* A clock on the CPU; without `learn` only the losses. */
-static struct mlr_loss cpu_clock(struct problem *problem, bool learn) {
+static struct nn_loss cpu_clock(struct problem *problem, bool learn) {
     struct mlr_weights weights = weights_of(problem, problem->cpu);
-    struct mlr_loss loss = {0};
+    struct nn_loss loss = {0};
     for (size_t first = 0; first < problem->shape->samples; first += problem->shape->batch) {
         struct mlr_dense batch = batch_of(problem, first);
         struct mlr_step step = step_of(problem, batch.count);
@@ -151,9 +151,9 @@ static void assert_done(int result, const struct error *error) {
     }
 }
 
-static struct mlr_loss device_clock(struct mlr_device *device, struct problem *problem, bool learn) {
+static struct nn_loss device_clock(struct mlr_device *device, struct problem *problem, bool learn) {
     struct mlr_weights weights = weights_of(problem, problem->device);
-    struct mlr_loss loss;
+    struct nn_loss loss;
     struct error error = {0};
     assert_done(mlr_device_begin(device, &weights, &error), &error);
     for (size_t first = 0; first < problem->shape->samples; first += problem->shape->batch) {
@@ -172,7 +172,7 @@ static struct mlr_loss device_clock(struct mlr_device *device, struct problem *p
     return loss;
 }
 
-static void assert_same_loss(const struct problem *problem, struct mlr_loss device, struct mlr_loss cpu) {
+static void assert_same_loss(const struct problem *problem, struct nn_loss device, struct nn_loss cpu) {
     /* Where two logits are nearly equal, rounding decides which is larger. */
     double doubtful = 1 + 1e-3 * (double)problem->shape->samples;
     if (!(fabs(device.loss - cpu.loss) <= TOLERANCE * cpu.loss) ||
@@ -249,7 +249,7 @@ static void test_steps_are_the_same_as_on_the_cpu(void **state) {
     if (skipped()) {
         skip();
     }
-    mlr_dense_begin();
+    nn_blas_begin();
     for (size_t s = 0; s < sizeof SHAPES / sizeof SHAPES[0]; s++) {
         check_shape(&SHAPES[s]);
     }
@@ -296,7 +296,7 @@ static void test_work_that_is_done_at_once(void **state) {
 /* Two clocks, one with samples that are not kept. Returns the first failed call's error, or 0. */
 static int clocks_on(struct problem *problem, struct mlr_device **device, struct error *error) {
     struct mlr_weights weights = weights_of(problem, problem->device);
-    struct mlr_loss loss;
+    struct nn_loss loss;
     int result = mlr_device_open(device, &weights, problem->shape->momentum > 0, error);
     for (int clock = 0; clock < 2 && result == 0; clock++) {
         struct mlr_dense batch = batch_of(problem, 0);

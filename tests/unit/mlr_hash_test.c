@@ -1,6 +1,6 @@
 /* Criteo lines: accepted and refused lines, and the slots of their fields. The slots below define the meaning of
  * every model: changed slots would make users' models useless. */
-#include "apps/mlr/hash.h"
+#include "apps/samples/criteo_hash.h"
 #include "tests/test.h"
 
 enum { LINE_MAX = 1 << 17 };
@@ -247,15 +247,15 @@ static const char *const TEXTS[CRITEO_FIELDS] = {"",
                                                  "",
                                                  "5316a17f"};
 
-static struct mlr_hash_features features; /* zeroed, as static */
+static struct criteo_hash_features features; /* zeroed, as static */
 
-static void run_hash(const struct mlr_hash *hash, const char *const texts[CRITEO_FIELDS]) {
+static void run_hash(const struct criteo_hash *hash, const char *const texts[CRITEO_FIELDS]) {
     struct criteo_record record = {.label = 0};
     struct error error = {0};
     for (unsigned f = 0; f < CRITEO_FIELDS; f++) {
         record.fields[f] = (struct criteo_text){.text = texts[f], .length = (uint32_t)strlen(texts[f])};
     }
-    if (mlr_hash_run(hash, &record, &features, &error) != 0) {
+    if (criteo_hash_run(hash, &record, &features, &error) != 0) {
         fail_msg("%s", error.text);
     }
 }
@@ -266,9 +266,9 @@ TEST(slots_never_change) {
                                         567220, 762988,  399916, 641488, 468561,  696631, 576396,  105734, 92561,
                                         68870,  110695,  660459, 315614, 471180,  333353, 598602,  297195, 1017801,
                                         461176, 946414,  392273, 343920, 755312};
-    struct mlr_hash hash = {.bits = 20};
+    struct criteo_hash hash = {.bits = 20};
     struct error error = {0};
-    assert_int_equal(mlr_hash_add_crosses(&hash, "C2xC1,I1xC26", &error), 0);
+    assert_int_equal(criteo_hash_add_crosses(&hash, "C2xC1,I1xC26", &error), 0);
     run_hash(&hash, TEXTS);
     assert_int_equal(features.count, CRITEO_FIELDS + 2);
     assert_memory_equal(features.slots, expected, sizeof expected);
@@ -283,7 +283,7 @@ TEST(slots_never_change) {
 
 /* Returns the slot of I1 with this value. */
 static uint32_t slot_of(const char *integer) {
-    const struct mlr_hash hash = {.bits = 24};
+    const struct criteo_hash hash = {.bits = 24};
     const char *texts[CRITEO_FIELDS];
     memcpy(texts, TEXTS, sizeof texts);
     texts[0] = integer;
@@ -316,7 +316,7 @@ TEST(integers_hold_their_octave) {
 
 TEST(what_is_no_integer) {
     static const char *const wrong[] = {"x", "-", "1x", "0x10", "1e", "nan", "inf", "1e400", "--1", "1 2", "."};
-    const struct mlr_hash hash = {.bits = 20};
+    const struct criteo_hash hash = {.bits = 20};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct criteo_record record = {.label = 0};
         struct error error = {0};
@@ -325,7 +325,7 @@ TEST(what_is_no_integer) {
             record.fields[f] = (struct criteo_text){.text = "", .length = 0};
         }
         record.fields[12] = (struct criteo_text){.text = wrong[i], .length = (uint32_t)strlen(wrong[i])};
-        assert_int_equal(mlr_hash_run(&hash, &record, &features, &error), AML_EINPUT);
+        assert_int_equal(criteo_hash_run(&hash, &record, &features, &error), AML_EINPUT);
         snprintf(message, sizeof message, "expected a whole number in I13, got '%s'", wrong[i]);
         assert_string_equal(error.text, message);
     }
@@ -333,9 +333,10 @@ TEST(what_is_no_integer) {
 
 /* With few slots many fields share a slot: their values add up, whatever was hashed before. */
 TEST(equal_slots_add_up) {
-    struct mlr_hash hash = {.bits = MLR_HASH_BITS_MIN};
+    struct criteo_hash hash = {.bits = CRITEO_HASH_BITS_MIN};
     struct error error = {0};
-    assert_int_equal(mlr_hash_add_crosses(&hash, "C1xC2,C1xC3,C1xC4,C1xC5,C1xC6,C1xC7,C1xC8,C1xC9,C1xC10", &error), 0);
+    assert_int_equal(criteo_hash_add_crosses(&hash, "C1xC2,C1xC3,C1xC4,C1xC5,C1xC6,C1xC7,C1xC8,C1xC9,C1xC10", &error),
+                     0);
     for (int repeat = 0; repeat < 2; repeat++) {
         double sum = 0;
         run_hash(&hash, TEXTS);
@@ -354,20 +355,20 @@ TEST(equal_slots_add_up) {
 TEST(crosses) {
     static const char *const wrong[] = {"", "C1", "C1xC1", "C1xC27", "C1xC2,", "C1xC2 ", "C1*C2", "C1xC2xC3", "c1xc2"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct mlr_hash hash = {.bits = 20};
+        struct criteo_hash hash = {.bits = 20};
         struct error error = {0};
-        assert_int_equal(mlr_hash_add_crosses(&hash, wrong[i], &error), AML_EINPUT);
+        assert_int_equal(criteo_hash_add_crosses(&hash, wrong[i], &error), AML_EINPUT);
         assert_non_null(strstr(error.text, "--cross: expected pairs of different fields such as C1xC2,I5xC3, got '"));
     }
-    struct mlr_hash hash = {.bits = 20};
+    struct criteo_hash hash = {.bits = 20};
     struct error error = {0};
-    assert_int_equal(mlr_hash_add_crosses(&hash, "C1xC2,I1xI2,C2xC1", &error), AML_EINPUT);
+    assert_int_equal(criteo_hash_add_crosses(&hash, "C1xC2,I1xI2,C2xC1", &error), AML_EINPUT);
     assert_string_equal(error.text, "--cross: expected each pair once");
 }
 
 /* All 741 pairs are allowed. */
 TEST(all_crosses) {
-    struct mlr_hash hash = {.bits = 24};
+    struct criteo_hash hash = {.bits = 24};
     struct error error = {0};
     size_t used = 0;
     for (unsigned f = 0; f < CRITEO_FIELDS; f++) {
@@ -379,12 +380,12 @@ TEST(all_crosses) {
             used += (size_t)snprintf(line + used, sizeof line - used, "%s%sx%s", used > 0 ? "," : "", one, other);
         }
     }
-    assert_int_equal(mlr_hash_add_crosses(&hash, line, &error), 0);
-    assert_int_equal(hash.cross_count, MLR_HASH_CROSSES_MAX);
-    assert_true(mlr_hash_valid(&hash));
+    assert_int_equal(criteo_hash_add_crosses(&hash, line, &error), 0);
+    assert_int_equal(hash.cross_count, CRITEO_HASH_CROSSES_MAX);
+    assert_true(criteo_hash_valid(&hash));
     run_hash(&hash, TEXTS);
-    assert_true(features.count > 700 && features.count <= MLR_HASH_SLOTS_MAX);
+    assert_true(features.count > 700 && features.count <= CRITEO_HASH_SLOTS_MAX);
     strcpy(line + used, ",C1xC2");
     hash.cross_count = 0;
-    assert_int_equal(mlr_hash_add_crosses(&hash, line, &error), AML_EINPUT);
+    assert_int_equal(criteo_hash_add_crosses(&hash, line, &error), AML_EINPUT);
 }

@@ -123,7 +123,7 @@ static struct mlr_kernel reference(void) {
 
 static double loss_of(const struct problem *problem) {
     float *logits = calloc(SAMPLES * problem->weights.classes, sizeof(float));
-    struct mlr_loss loss = {0};
+    struct nn_loss loss = {0};
     reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, logits);
     reference().softmax(logits, problem->labels, SAMPLES, problem->weights.classes, &loss);
     free(logits);
@@ -134,7 +134,7 @@ TEST(a_step_follows_the_gradient) {
     struct problem *problem = problem_new(7, 1);
     struct problem *stepped = problem_new(7, 1);
     float *errors = calloc(SAMPLES * 7, sizeof(float));
-    struct mlr_loss loss = {0};
+    struct nn_loss loss = {0};
     const struct mlr_step step = {.scale = 1, .paces = problem->paces}; /* decay 0 */
     reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, errors);
     reference().softmax(errors, problem->labels, SAMPLES, 7, &loss);
@@ -164,7 +164,7 @@ TEST(softmax_by_hand) {
         float logits[] = {logf(1), logf(2), logf(5), 3, 3, -200, 1000, 0, -1000};
         const uint32_t labels[] = {1, 1, 0};
         const float expected[] = {0.125F, 0.25F - 1, 0.625F, 0.5F, 0.5F - 1, 0, 0, 0, 0};
-        struct mlr_loss loss = {.loss = 1, .correct = 10};
+        struct nn_loss loss = {.loss = 1, .correct = 10};
         kernels[i].softmax(logits, labels, 3, 3, &loss);
         assert_close(logits, expected, 9, 1e-6F);
         assert_true(fabs(loss.loss - (1 + log(4) + log(2))) < 1e-6);
@@ -179,7 +179,7 @@ TEST(what_is_not_finite_shows_in_the_loss) {
         for (unsigned where = 0; where < 3; where++) {
             float logits[] = {1, 2, 3};
             const uint32_t label = 1;
-            struct mlr_loss loss = {0};
+            struct nn_loss loss = {0};
             logits[where] = NAN;
             kernels[i].softmax(logits, &label, 1, 3, &loss);
             assert_true(!isfinite(loss.loss));
@@ -193,8 +193,8 @@ static void check_softmax(const struct mlr_kernel *kernel, uint32_t classes, siz
     float *a = calloc(SAMPLES * classes, sizeof(float));
     float *b = calloc(SAMPLES * classes, sizeof(float));
     struct problem *problem = problem_new(classes, padding);
-    struct mlr_loss fast = {0};
-    struct mlr_loss plain = {0};
+    struct nn_loss fast = {0};
+    struct nn_loss plain = {0};
     uint64_t state = classes;
     for (size_t i = 0; i < SAMPLES * (size_t)classes; i++) {
         a[i] = b[i] = 30 * random_value(&state); /* some exponentials underflow */
@@ -232,7 +232,7 @@ static void check_sparse_logits(const struct mlr_kernel *kernel, uint32_t classe
 }
 
 TEST(logits) {
-    mlr_dense_begin();
+    nn_blas_begin();
     for_each_shape(check_sparse_logits);
 }
 
@@ -406,7 +406,7 @@ static void check_dense_update(uint32_t classes, size_t padding, bool with_momen
 }
 
 TEST(dense_update) {
-    mlr_dense_begin();
+    nn_blas_begin();
     for (size_t c = 0; c < CLASS_COUNTS; c++) {
         check_dense_update(CLASSES[c], c % 4, false);
         check_dense_update(CLASSES[c], c % 4, true);

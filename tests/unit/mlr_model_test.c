@@ -17,15 +17,15 @@ static const float MAXIMA[FEATURES] = {1, 2, 4, 0, 8, 1};
 static const double FACTORS[FEATURES] = {1, 0, 0.25, 4, 1e-9, 2};
 static const double CENTRES[FEATURES] = {0, 3, -8, 0.5, 1, 0};
 
-static struct mlr_labels make_labels(void) {
-    struct mlr_labels labels = {0};
+static struct labels make_labels(void) {
+    struct labels labels = {0};
     static const char *const texts[CLASSES] = {"2", "10", "other"};
     for (int k = 0; k < CLASSES; k++) {
-        struct mlr_label label;
-        assert_true(mlr_label_make(&label, texts[k], strlen(texts[k])));
-        assert_true(mlr_labels_add(&labels, &label));
+        struct label label;
+        assert_true(label_make(&label, texts[k], strlen(texts[k])));
+        assert_true(labels_add(&labels, &label));
     }
-    mlr_labels_sort(&labels);
+    labels_sort(&labels);
     return labels;
 }
 
@@ -39,18 +39,18 @@ static bool centred = true;        /* standardized samples have centres */
 static struct numbering numbering; /* numbering of the next model's features; none in most tests */
 
 static int write_model(enum scale_kind kind, float bias, struct error *error) {
-    struct mlr_labels labels = make_labels();
-    const struct mlr_model_header header = {.scale = {.kind = kind,
-                                                      .features = FEATURES,
-                                                      .maxima = MAXIMA,
-                                                      .factors = FACTORS,
-                                                      .centres = centred ? CENTRES : NULL},
-                                            .index_base = 1,
-                                            .numbering = &numbering,
-                                            .labels = &labels,
-                                            .names = &names};
+    struct labels labels = make_labels();
+    const struct samples_model samples = {.scale = {.kind = kind,
+                                                    .features = FEATURES,
+                                                    .maxima = MAXIMA,
+                                                    .factors = FACTORS,
+                                                    .centres = centred ? CENTRES : NULL},
+                                          .index_base = 1,
+                                          .numbering = numbering,
+                                          .labels = labels,
+                                          .names = names};
     struct mlr_model_writer *writer;
-    int result = mlr_model_writer_open(&writer, path, &header, error);
+    int result = mlr_model_writer_open(&writer, path, &samples, error);
     for (uint64_t feature = FEATURES + 1; feature-- > 0 && result == 0;) { /* rows in any order */
         float row[CLASSES];
         for (uint32_t k = 0; k < CLASSES; k++) {
@@ -58,7 +58,7 @@ static int write_model(enum scale_kind kind, float bias, struct error *error) {
         }
         result = mlr_model_writer_rows(writer, &feature, row, 1, error);
     }
-    mlr_labels_close(&labels);
+    labels_close(&labels);
     return writer != NULL ? mlr_model_writer_close(writer, result, error) : result;
 }
 
@@ -77,19 +77,19 @@ TEST(what_is_written_is_read) {
         struct error error = {0};
         assert_int_equal(write_model((enum scale_kind)kind, 0, &error), 0);
         assert_int_equal(mlr_model_load(path, &model, &error), 0);
-        assert_int_equal(model.scale.kind, kind);
-        assert_int_equal(model.scale.features, FEATURES);
-        assert_int_equal(model.index_base, 1);
-        assert_int_equal(model.labels.count, CLASSES);
-        assert_string_equal(model.labels.items[1].text, "10");
+        assert_int_equal(model.samples.scale.kind, kind);
+        assert_int_equal(model.samples.scale.features, FEATURES);
+        assert_int_equal(model.samples.index_base, 1);
+        assert_int_equal(model.samples.labels.count, CLASSES);
+        assert_string_equal(model.samples.labels.items[1].text, "10");
         assert_int_equal(model.row_count, 1 + FEATURES); /* zeros, the biases, and all features except 3 */
         assert_int_equal(model.places[3], 0);
         if (kind == SCALE_MAX) {
-            assert_memory_equal(model.maxima, MAXIMA, sizeof MAXIMA);
+            assert_memory_equal(model.samples.maxima, MAXIMA, sizeof MAXIMA);
         }
         if (kind == SCALE_STANDARD) {
-            assert_memory_equal(model.factors, FACTORS, sizeof FACTORS);
-            assert_memory_equal(model.centres, CENTRES, sizeof CENTRES);
+            assert_memory_equal(model.samples.factors, FACTORS, sizeof FACTORS);
+            assert_memory_equal(model.samples.centres, CENTRES, sizeof CENTRES);
         }
         mlr_model_close(&model);
     }
@@ -208,10 +208,10 @@ TEST(names_are_read) {
     names = (struct column_names){.features = features, .count = FEATURES, .label = label};
     assert_int_equal(write_model(SCALE_MAX, 0, &error), 0);
     assert_int_equal(mlr_model_load(path, &model, &error), 0);
-    assert_int_equal(model.names.count, FEATURES);
-    assert_string_equal(model.names.label, "kind");
-    assert_string_equal(model.names.features[1], "feature 1");
-    assert_string_equal(model.names.features[2], "");
+    assert_int_equal(model.samples.names.count, FEATURES);
+    assert_string_equal(model.samples.names.label, "kind");
+    assert_string_equal(model.samples.names.features[1], "feature 1");
+    assert_string_equal(model.samples.names.features[2], "");
     assert_int_equal(model.row_count, 1 + FEATURES);
     mlr_model_close(&model);
     size_t size = read_bytes(path, bytes, FILE_MAX);
@@ -278,19 +278,19 @@ TEST(numbered_features_are_read) {
         write_numbered_model((enum scale_kind)kind);
         assert_true(read_bytes(path, bytes, FILE_MAX) > 0 && bytes[8] == MLR_MODEL_VERSION_NUMBERED);
         assert_int_equal(mlr_model_load(path, &model, &error), 0);
-        assert_true(numbering_is_used(&model.numbering));
-        assert_int_equal(model.numbering.places.count, FEATURES);
-        assert_memory_equal(model.numbering.features, NUMBERED, sizeof NUMBERED);
+        assert_true(numbering_is_used(&model.samples.numbering));
+        assert_int_equal(model.samples.numbering.places.count, FEATURES);
+        assert_memory_equal(model.samples.numbering.features, NUMBERED, sizeof NUMBERED);
         uint32_t features[] = {0, 1, 1 << 20, 1 << 21, INT32_MAX - 1};
         double values[] = {1, 2, 3, 4, 5};
-        assert_int_equal(numbering_apply(&model.numbering, features, values, 5), 3);
+        assert_int_equal(numbering_apply(&model.samples.numbering, features, values, 5), 3);
         assert_true(features[0] == 0 && features[1] == 2 && features[2] == 5);
         assert_true(values[0] == 1 && values[1] == 3 && values[2] == 5);
         if (kind == SCALE_MAX) {
-            assert_memory_equal(model.maxima, MAXIMA, sizeof MAXIMA);
+            assert_memory_equal(model.samples.maxima, MAXIMA, sizeof MAXIMA);
         }
         if (kind == SCALE_STANDARD) {
-            assert_memory_equal(model.factors, FACTORS, sizeof FACTORS);
+            assert_memory_equal(model.samples.factors, FACTORS, sizeof FACTORS);
         }
         mlr_model_close(&model);
     }
@@ -322,19 +322,19 @@ TEST(no_numbering_is_believed) {
 enum { HASH_BITS = 8 };
 
 static void write_hashed_model(void) {
-    struct mlr_labels labels = make_labels();
-    struct mlr_hash hash = {.bits = HASH_BITS};
+    struct labels labels = make_labels();
+    struct criteo_hash hash = {.bits = HASH_BITS};
     struct error error = {0};
-    assert_int_equal(mlr_hash_add_crosses(&hash, "C1xC2,I1xC26", &error), 0);
-    const struct mlr_model_header header = {
-        .scale = {.kind = SCALE_UNIT, .features = 1 << HASH_BITS}, .hash = &hash, .labels = &labels};
+    assert_int_equal(criteo_hash_add_crosses(&hash, "C1xC2,I1xC26", &error), 0);
+    const struct samples_model samples = {
+        .scale = {.kind = SCALE_UNIT, .features = 1 << HASH_BITS}, .hash = hash, .labels = labels};
     struct mlr_model_writer *writer;
     const uint64_t numbers[] = {1 << HASH_BITS, 17};
     const float rows[2 * CLASSES] = {1, 2, 3, 4, 5, 6};
-    assert_int_equal(mlr_model_writer_open(&writer, path, &header, &error), 0);
+    assert_int_equal(mlr_model_writer_open(&writer, path, &samples, &error), 0);
     assert_int_equal(mlr_model_writer_rows(writer, numbers, rows, 2, &error), 0);
     assert_int_equal(mlr_model_writer_close(writer, 0, &error), 0);
-    mlr_labels_close(&labels);
+    labels_close(&labels);
 }
 
 TEST(a_hash_is_written_and_read) {
@@ -342,13 +342,13 @@ TEST(a_hash_is_written_and_read) {
     struct error error = {0};
     write_hashed_model();
     assert_int_equal(mlr_model_load(path, &model, &error), 0);
-    assert_int_equal(model.hash.bits, HASH_BITS);
-    assert_int_equal(model.hash.cross_count, 2);
-    assert_int_equal(model.hash.crosses[0].first, 0);
-    assert_int_equal(model.hash.crosses[0].second, 38);
-    assert_int_equal(model.hash.crosses[1].first, 13);
-    assert_int_equal(model.hash.crosses[1].second, 14);
-    assert_string_equal(model.labels.items[2].text, "other");
+    assert_int_equal(model.samples.hash.bits, HASH_BITS);
+    assert_int_equal(model.samples.hash.cross_count, 2);
+    assert_int_equal(model.samples.hash.crosses[0].first, 0);
+    assert_int_equal(model.samples.hash.crosses[0].second, 38);
+    assert_int_equal(model.samples.hash.crosses[1].first, 13);
+    assert_int_equal(model.samples.hash.crosses[1].second, 14);
+    assert_string_equal(model.samples.labels.items[2].text, "other");
     assert_int_equal(model.row_count, 3);
     assert_true(model.rows[(size_t)model.places[17] * CLASSES] == 4);
     mlr_model_close(&model);

@@ -1,7 +1,7 @@
 /* mlr's readers: every format, plain and gzip, and the errors of wrong files; surveys, labels, numbers and scales. */
-#include "apps/mlr/number.h"
-#include "apps/mlr/samples.h"
-#include "apps/mlr/scale.h"
+#include "apps/samples/number.h"
+#include "apps/samples/samples.h"
+#include "apps/samples/scale.h"
 #include "tests/files.h"
 #include "tests/test.h"
 
@@ -815,18 +815,18 @@ TEST(wrong_lines_of_a_run) {
 }
 
 TEST(labels) {
-    struct mlr_labels labels = {0};
-    struct mlr_label label;
+    struct labels labels = {0};
+    struct label label;
     char text[80];
     for (int i = 0; i < 2000; i++) {
         snprintf(text, sizeof text, i % 2 == 0 ? "%d" : "word %d", (i * 7919) % 2000 - 500);
-        assert_true(mlr_label_make(&label, text, strlen(text)));
-        assert_true(mlr_labels_add(&labels, &label) && mlr_labels_add(&labels, &label));
+        assert_true(label_make(&label, text, strlen(text)));
+        assert_true(labels_add(&labels, &label) && labels_add(&labels, &label));
     }
     assert_int_equal(labels.count, 2000);
-    mlr_labels_sort(&labels);
+    labels_sort(&labels);
     for (uint32_t i = 0; i < labels.count; i++) {
-        assert_int_equal(mlr_labels_find(&labels, &labels.items[i]), i);
+        assert_int_equal(labels_find(&labels, &labels.items[i]), i);
         bool word = strncmp(labels.items[i].text, "word", 4) == 0;
         assert_int_equal(word, i >= 1000);
         if (i > 0 && i != 1000) {
@@ -834,40 +834,40 @@ TEST(labels) {
                              : labels.items[i - 1].number < labels.items[i].number);
         }
     }
-    assert_true(mlr_label_make(&label, "9999", 4));
-    assert_int_equal(mlr_labels_find(&labels, &label), INDEX_NONE);
-    assert_true(mlr_label_make(&label, "-0", 2));
+    assert_true(label_make(&label, "9999", 4));
+    assert_int_equal(labels_find(&labels, &label), INDEX_NONE);
+    assert_true(label_make(&label, "-0", 2));
     assert_string_equal(label.text, "-0");
     assert_true(label.number == 0 && !signbit(label.number));
     memset(text, 'x', sizeof text);
-    assert_true(mlr_label_make(&label, text, MLR_LABEL_MAX));
-    assert_false(mlr_label_make(&label, text, MLR_LABEL_MAX + 1));
-    assert_false(mlr_label_make(&label, "", 0));
-    assert_false(mlr_label_make(&label, "a\tb", 3));
-    mlr_labels_close(&labels);
+    assert_true(label_make(&label, text, LABEL_MAX));
+    assert_false(label_make(&label, text, LABEL_MAX + 1));
+    assert_false(label_make(&label, "", 0));
+    assert_false(label_make(&label, "a\tb", 3));
+    labels_close(&labels);
 }
 
 /* Makes a set of the texts up to NULL. */
-static struct mlr_labels labels_of(const char *const texts[]) {
-    struct mlr_labels labels = {0};
+static struct labels labels_of(const char *const texts[]) {
+    struct labels labels = {0};
     for (size_t t = 0; texts[t] != NULL; t++) {
-        struct mlr_label label;
-        assert_true(mlr_label_make(&label, texts[t], strlen(texts[t])));
-        assert_true(mlr_labels_add(&labels, &label));
+        struct label label;
+        assert_true(label_make(&label, texts[t], strlen(texts[t])));
+        assert_true(labels_add(&labels, &label));
     }
-    mlr_labels_sort(&labels);
+    labels_sort(&labels);
     return labels;
 }
 
 static void expect_labels(const char *const texts[], const char *expected) {
-    struct mlr_labels labels = labels_of(texts);
+    struct labels labels = labels_of(texts);
     char text[512] = "";
     for (uint32_t k = 0; k < labels.count; k++) {
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s*%llu ", labels.items[k].text,
                  (unsigned long long)labels.items[k].count);
     }
     assert_string_equal(text, expected);
-    mlr_labels_close(&labels);
+    labels_close(&labels);
 }
 
 /* Equal numbers are one class, however written. The class is written like its first number. */
@@ -894,10 +894,10 @@ TEST(missing_labels) {
     static const char *const present[] = {"0",    "-1", "1.5",  "+",  "-",     "nano",   "Nana", "no",     "nil",
                                           "info", "N",  "1.#x", "??", "1e308", "1e-400", "e400", "1e400x", "1e"};
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
-        assert_true(mlr_label_is_missing(missing[i], strlen(missing[i])));
+        assert_true(label_is_missing(missing[i], strlen(missing[i])));
     }
     for (size_t i = 0; i < sizeof present / sizeof present[0]; i++) {
-        assert_false(mlr_label_is_missing(present[i], strlen(present[i])));
+        assert_false(label_is_missing(present[i], strlen(present[i])));
     }
     const struct samples_file skip = {.missing = SAMPLES_MISSING_SKIP, .index_base = 1};
     const struct samples_file keep = {.missing = SAMPLES_MISSING_KEEP, .index_base = 1};
@@ -919,42 +919,42 @@ TEST(missing_labels) {
     expect_read(&optional, "nan 1:1\n1 2:1\n", "nan 0:1;1 1:1;");
 }
 
-static enum mlr_labels_doubt doubt_of(unsigned different, unsigned each, const char *format) {
-    struct mlr_labels labels = {0};
+static enum labels_doubt doubt_of(unsigned different, unsigned each, const char *format) {
+    struct labels labels = {0};
     for (unsigned i = 0; i < different * each; i++) {
-        struct mlr_label label;
+        struct label label;
         char text[32];
         int length = snprintf(text, sizeof text, format, i % different);
-        assert_true(mlr_label_make(&label, text, (size_t)length) && mlr_labels_add(&labels, &label));
+        assert_true(label_make(&label, text, (size_t)length) && labels_add(&labels, &label));
     }
-    enum mlr_labels_doubt doubt = mlr_labels_check(&labels);
-    mlr_labels_close(&labels);
+    enum labels_doubt doubt = labels_check(&labels);
+    labels_close(&labels);
     return doubt;
 }
 
 /* Many fractional numbers are a quantity, and many labels that do not repeat are ids: both are no classes. */
 TEST(labels_that_are_no_classes) {
-    assert_int_equal(doubt_of(20, 1, "%u.5"), MLR_LABELS_FINE);
-    assert_int_equal(doubt_of(21, 100, "%u.5"), MLR_LABELS_REAL);
-    assert_int_equal(doubt_of(21, 100, "%u.0"), MLR_LABELS_FINE);
-    assert_int_equal(doubt_of(20, 1, "%u"), MLR_LABELS_FINE);
-    assert_int_equal(doubt_of(21, 1, "%u"), MLR_LABELS_UNIQUE);
-    assert_int_equal(doubt_of(2000, 2, "%u"), MLR_LABELS_UNIQUE);
-    assert_int_equal(doubt_of(2000, 4, "%u"), MLR_LABELS_FINE);
-    assert_int_equal(doubt_of(2000, 1, "name %u"), MLR_LABELS_UNIQUE);
-    assert_int_equal(doubt_of(2000, 2, "name %u"), MLR_LABELS_FINE);
+    assert_int_equal(doubt_of(20, 1, "%u.5"), LABELS_FINE);
+    assert_int_equal(doubt_of(21, 100, "%u.5"), LABELS_REAL);
+    assert_int_equal(doubt_of(21, 100, "%u.0"), LABELS_FINE);
+    assert_int_equal(doubt_of(20, 1, "%u"), LABELS_FINE);
+    assert_int_equal(doubt_of(21, 1, "%u"), LABELS_UNIQUE);
+    assert_int_equal(doubt_of(2000, 2, "%u"), LABELS_UNIQUE);
+    assert_int_equal(doubt_of(2000, 4, "%u"), LABELS_FINE);
+    assert_int_equal(doubt_of(2000, 1, "name %u"), LABELS_UNIQUE);
+    assert_int_equal(doubt_of(2000, 2, "name %u"), LABELS_FINE);
 }
 
 TEST(there_is_a_limit_to_labels) {
-    struct mlr_labels labels = {0};
-    struct mlr_label label;
+    struct labels labels = {0};
+    struct label label;
     char text[16];
-    for (int i = 0; i <= MLR_CLASSES_MAX; i++) {
+    for (int i = 0; i <= LABELS_MAX; i++) {
         snprintf(text, sizeof text, "%d", i);
-        assert_true(mlr_label_make(&label, text, strlen(text)));
-        assert_int_equal(mlr_labels_add(&labels, &label), i < MLR_CLASSES_MAX);
+        assert_true(label_make(&label, text, strlen(text)));
+        assert_int_equal(labels_add(&labels, &label), i < LABELS_MAX);
     }
-    mlr_labels_close(&labels);
+    labels_close(&labels);
 }
 
 TEST(numbers) {

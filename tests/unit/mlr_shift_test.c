@@ -1,6 +1,6 @@
-/* apps/mlr/shift.c: each pixel of the shifted image comes from the right place, or is 0 if that is outside. All
+/* apps/samples/shift.c: each pixel of the shifted image comes from the right place, or is 0 if that is outside. All
  * shifts occur about equally often. */
-#include "apps/mlr/shift.h"
+#include "apps/samples/shift.h"
 #include "tests/test.h"
 
 #include "agileml/base/hash.h"
@@ -23,7 +23,7 @@ static bool is_shifted(const float *in, const float *out, int right, int down) {
 }
 
 TEST(every_shift) {
-    const struct mlr_image image = {.width = WIDTH, .height = HEIGHT, .channels = 1};
+    const struct image_shape image = {.width = WIDTH, .height = HEIGHT, .channels = 1};
     float in[WIDTH * HEIGHT];
     float out[WIDTH * HEIGHT];
     for (unsigned i = 0; i < WIDTH * HEIGHT; i++) {
@@ -34,7 +34,7 @@ TEST(every_shift) {
         unsigned shifts = (unsigned)((2 * most + 1) * (2 * most + 1));
         for (unsigned n = 0; n < 200 * shifts; n++) {
             unsigned found = 0;
-            mlr_shift(in, out, &image, sizeof *in, (uint32_t)most, hash_mix(n));
+            shift_image(in, out, &image, sizeof *in, (uint32_t)most, hash_mix(n));
             for (int right = -most; right <= most; right++) {
                 for (int down = -most; down <= most; down++) {
                     bool fits = is_shifted(in, out, right, down);
@@ -54,8 +54,8 @@ TEST(every_shift) {
 /* All channels of a pixel are shifted together. */
 TEST(channels) {
     enum { CHANNELS = 3 };
-    const struct mlr_image plain = {.width = WIDTH, .height = HEIGHT, .channels = 1};
-    const struct mlr_image colours = {.width = WIDTH, .height = HEIGHT, .channels = CHANNELS};
+    const struct image_shape plain = {.width = WIDTH, .height = HEIGHT, .channels = 1};
+    const struct image_shape colours = {.width = WIDTH, .height = HEIGHT, .channels = CHANNELS};
     float in[WIDTH * HEIGHT];
     float out[WIDTH * HEIGHT];
     float in_colours[WIDTH * HEIGHT * CHANNELS];
@@ -67,8 +67,8 @@ TEST(channels) {
         }
     }
     for (unsigned n = 0; n < 100; n++) {
-        mlr_shift(in, out, &plain, sizeof *in, 3, hash_mix(n));
-        mlr_shift(in_colours, out_colours, &colours, sizeof *in, 3, hash_mix(n));
+        shift_image(in, out, &plain, sizeof *in, 3, hash_mix(n));
+        shift_image(in_colours, out_colours, &colours, sizeof *in, 3, hash_mix(n));
         for (unsigned i = 0; i < WIDTH * HEIGHT * CHANNELS; i++) {
             assert_true(out_colours[i] == out[i / CHANNELS] * (float)(i % CHANNELS + 1));
         }

@@ -24,27 +24,27 @@ static double random_normal(void) {
 
 /* ---- Statistics ---- */
 
-static void take(struct statistics *statistics, struct mlr_labels *labels, unsigned label, const uint32_t *features,
+static void take(struct statistics *statistics, struct labels *labels, unsigned label, const uint32_t *features,
                  const double *values, uint32_t count) {
     struct sample sample = {
         .place = statistics->seen * 100, .labelled = true, .features = features, .values = values, .count = count};
     struct error error = {0};
     char text[16];
     snprintf(text, sizeof text, "%u", label);
-    assert_true(mlr_label_make(&sample.label, text, strlen(text)));
-    assert_true(mlr_labels_add(labels, &sample.label));
+    assert_true(label_make(&sample.label, text, strlen(text)));
+    assert_true(labels_add(labels, &sample.label));
     assert_int_equal(statistics_take(statistics, &sample, &error), 0);
 }
 
 TEST(sums_keep_their_digits) {
     struct statistics statistics = {.seed = 1, .sums_alone = true};
-    struct mlr_labels labels = {0};
+    struct labels labels = {0};
     enum { ROWS = 1000 };
     for (unsigned r = 0; r < ROWS; r++) {
         const double values[] = {1e9 + (r % 2 == 0 ? 1 : -1), 7, 1e-20 * (r % 4), r == 900 ? 5 : 0};
         take(&statistics, &labels, r % 2, NULL, values, 4);
     }
-    mlr_labels_sort(&labels);
+    labels_sort(&labels);
     statistics_end(&statistics, NULL, 0, 5, &labels);
     assert_int_equal(statistics.samples, ROWS);
     assert_int_equal(statistics.label_counts[0], ROWS / 2);
@@ -70,19 +70,19 @@ TEST(sums_keep_their_digits) {
     assert_true(centres == NULL && factors[3] == 0.2 && factors[4] == 0 && fabs(factors[1] * 7 - 1) < 1e-9);
     free(factors);
     statistics_close(&statistics);
-    mlr_labels_close(&labels);
+    labels_close(&labels);
 }
 
 /* Values that are not stored count as 0; indexes may count from 1. */
 TEST(zeros_that_are_not_written_count) {
     struct statistics statistics = {.seed = 1};
-    struct mlr_labels labels = {0};
+    struct labels labels = {0};
     const uint32_t features[] = {3};
     for (unsigned r = 0; r < 10; r++) {
         const double value[] = {1e6 + r % 2};
         take(&statistics, &labels, 1, features, value, r < 4 ? 1 : 0);
     }
-    mlr_labels_sort(&labels);
+    labels_sort(&labels);
     statistics_end(&statistics, NULL, 1, 3, &labels);
     struct feature_moments moments = statistics_moments(&statistics, 2);
     assert_true(fabs(moments.mean - 400000.2) < 1e-6 && moments.part == 0.4);
@@ -92,20 +92,20 @@ TEST(zeros_that_are_not_written_count) {
         assert_true(statistics.drawn[i].count == 0 || statistics.drawn[i].features[0] == 2);
     }
     statistics_close(&statistics);
-    mlr_labels_close(&labels);
+    labels_close(&labels);
 }
 
 /* Features get their final numbers from a survey: here in reverse order, and one feature never occurs. */
 TEST(features_get_their_final_numbers) {
     struct statistics statistics = {.seed = 1};
-    struct mlr_labels labels = {0};
+    struct labels labels = {0};
     const uint32_t features[] = {2, 7};
     const uint32_t numbers[] = {0, 0, 1, 0, 0, 0, 0, 0};
     for (unsigned r = 0; r < 10; r++) {
         const double values[] = {3, r};
         take(&statistics, &labels, r % 2, features, values, r < 5 ? 1 : 2);
     }
-    mlr_labels_sort(&labels);
+    labels_sort(&labels);
     statistics_end(&statistics, numbers, 0, 2, &labels);
     assert_int_equal(statistics.feature_count, 2);
     struct feature_moments moments = statistics_moments(&statistics, 1);
@@ -117,13 +117,13 @@ TEST(features_get_their_final_numbers) {
         assert_true(statistics.drawn[i].count == 1 || statistics.drawn[i].features[1] == 0);
     }
     statistics_close(&statistics);
-    mlr_labels_close(&labels);
+    labels_close(&labels);
 }
 
 /* The same samples are drawn at any scale of values, up to a limit, and no held-out sample. */
 TEST(samples_are_drawn_alike) {
     struct statistics all[2] = {{.seed = 3, .test_fraction = 0.25}, {.seed = 3, .test_fraction = 0.25}};
-    struct mlr_labels labels = {0};
+    struct labels labels = {0};
     enum { ROWS = 3000, FEATURES = 1000 };
     double *values = calloc(FEATURES, sizeof *values);
     for (unsigned r = 0; r < ROWS; r++) {
@@ -132,7 +132,7 @@ TEST(samples_are_drawn_alike) {
             take(&all[s], &labels, r % 3, NULL, values, FEATURES);
         }
     }
-    mlr_labels_sort(&labels);
+    labels_sort(&labels);
     for (unsigned s = 0; s < 2; s++) {
         statistics_end(&all[s], NULL, 0, FEATURES, &labels);
         assert_int_equal(all[s].drawn_count, STATISTICS_DRAWN_MIN);
@@ -147,7 +147,7 @@ TEST(samples_are_drawn_alike) {
     free(values);
     statistics_close(&all[0]);
     statistics_close(&all[1]);
-    mlr_labels_close(&labels);
+    labels_close(&labels);
 }
 
 /* ---- Cross-validation ---- */
@@ -282,7 +282,7 @@ TEST(units_do_not_matter) {
     struct tuning tuned[2];
     for (unsigned turn = 0; turn < 2; turn++) {
         struct statistics statistics = {.seed = 1};
-        struct mlr_labels labels = {0};
+        struct labels labels = {0};
         random_state = 9;
         for (unsigned r = 0; r < 400; r++) {
             double values[4];
@@ -292,7 +292,7 @@ TEST(units_do_not_matter) {
             }
             take(&statistics, &labels, r % 2, NULL, values, 4);
         }
-        mlr_labels_sort(&labels);
+        labels_sort(&labels);
         statistics_end(&statistics, NULL, 0, 4, &labels);
         const struct scale given = {.kind = SCALE_AUTO, .features = 4};
         tuning_make(&tuned[turn], &statistics, &given, true, 2, true);
@@ -300,7 +300,7 @@ TEST(units_do_not_matter) {
         assert_int_equal(tuned[turn].dropped, 1);
         assert_true(fabs(tuned[turn].length - 3) < 0.2);
         statistics_close(&statistics);
-        mlr_labels_close(&labels);
+        labels_close(&labels);
     }
     assert_true(tuned[0].validated && tuned[0].validation.c == tuned[1].validation.c);
     assert_true(fabs(tuned[0].validation.loss - tuned[1].validation.loss) < 1e-3);

@@ -21,31 +21,29 @@ static const struct network_shape IMAGES = {.height = 4, .width = 3, .channels =
 static bool centred = true; /* models with SCALE_STANDARD have centres */
 
 static int write_model(const char *layers, enum scale_kind kind, float last, struct error *error) {
-    struct mlr_labels labels = {0};
+    struct labels labels = {0};
     static const char *const texts[CLASSES] = {"2", "10", "other"};
     struct network network;
     for (int k = 0; k < CLASSES; k++) {
-        struct mlr_label label;
-        assert_true(mlr_label_make(&label, texts[k], strlen(texts[k])));
-        assert_true(mlr_labels_add(&labels, &label));
+        struct label label;
+        assert_true(label_make(&label, texts[k], strlen(texts[k])));
+        assert_true(labels_add(&labels, &label));
     }
-    mlr_labels_sort(&labels);
+    labels_sort(&labels);
     assert_int_equal(network_parse(&network, layers, &IMAGES, CLASSES, error), 0);
     float *parameters = malloc(network.parameters * sizeof *parameters);
     assert_non_null(parameters);
     network_start(&network, 3, 0, network.parameters, parameters);
     parameters[network.parameters - 1] = last;
-    const struct net_model_header header = {.scale = {.kind = kind,
-                                                      .features = FEATURES,
-                                                      .maxima = MAXIMA,
-                                                      .factors = FACTORS,
-                                                      .centres = centred ? CENTRES : NULL},
-                                            .index_base = 1,
-                                            .layers = layers,
-                                            .network = &network,
-                                            .labels = &labels};
-    int result = net_model_write(path, &header, parameters, error);
-    mlr_labels_close(&labels);
+    const struct samples_model samples = {.scale = {.kind = kind,
+                                                    .features = FEATURES,
+                                                    .maxima = MAXIMA,
+                                                    .factors = FACTORS,
+                                                    .centres = centred ? CENTRES : NULL},
+                                          .index_base = 1,
+                                          .labels = labels};
+    int result = net_model_write(path, &samples, layers, &network, parameters, error);
+    labels_close(&labels);
     free(parameters);
     return result;
 }
@@ -58,11 +56,11 @@ TEST(written_and_read) {
         enum scale_kind kind = m == 0 ? SCALE_MAX : SCALE_BYTE;
         assert_int_equal(write_model(layers[m], kind, 7, &error), 0);
         assert_int_equal(net_model_load(path, &model, &error), 0);
-        assert_int_equal(model.scale.kind, kind);
-        assert_int_equal(model.scale.features, FEATURES);
-        assert_int_equal(model.index_base, 1);
-        assert_string_equal(model.labels.items[1].text, "10");
-        assert_true(m > 0 || memcmp(model.scale.maxima, MAXIMA, sizeof MAXIMA) == 0);
+        assert_int_equal(model.samples.scale.kind, kind);
+        assert_int_equal(model.samples.scale.features, FEATURES);
+        assert_int_equal(model.samples.index_base, 1);
+        assert_string_equal(model.samples.labels.items[1].text, "10");
+        assert_true(m > 0 || memcmp(model.samples.scale.maxima, MAXIMA, sizeof MAXIMA) == 0);
         size_t count = model.network.parameters;
         assert_int_equal(count, m == 0 ? 20 + 4 + 20 + 15 : 13 * CLASSES);
         float *start = malloc(count * sizeof *start);
@@ -87,10 +85,10 @@ TEST(standardized_features) {
         read_bytes(path, bytes, FILE_MAX);
         assert_int_equal(bytes[8], NET_MODEL_VERSION_STANDARD);
         assert_int_equal(net_model_load(path, &model, &error), 0);
-        assert_int_equal(model.scale.kind, SCALE_STANDARD);
-        assert_memory_equal(model.scale.factors, FACTORS, sizeof FACTORS);
-        assert_true((model.scale.centres != NULL) == centred);
-        assert_true(!centred || memcmp(model.scale.centres, CENTRES, sizeof CENTRES) == 0);
+        assert_int_equal(model.samples.scale.kind, SCALE_STANDARD);
+        assert_memory_equal(model.samples.scale.factors, FACTORS, sizeof FACTORS);
+        assert_true((model.samples.scale.centres != NULL) == centred);
+        assert_true(!centred || memcmp(model.samples.scale.centres, CENTRES, sizeof CENTRES) == 0);
         assert_true(model.parameters[model.network.parameters - 1] == 7);
         net_model_close(&model);
     }
@@ -99,7 +97,8 @@ TEST(standardized_features) {
     read_bytes(path, bytes, FILE_MAX);
     assert_int_equal(bytes[8], NET_MODEL_VERSION);
     assert_int_equal(net_model_load(path, &model, &error), 0);
-    assert_true(model.scale.kind == SCALE_NONE && model.scale.factors == NULL && model.scale.centres == NULL);
+    assert_true(model.samples.scale.kind == SCALE_NONE && model.samples.scale.factors == NULL &&
+                model.samples.scale.centres == NULL);
     net_model_close(&model);
 }
 
@@ -185,14 +184,14 @@ TEST(made_up_files_are_refused) {
         {52, 0x666e6f63, "model file's --layers: layer 1"}, /* "conf" */
         {52 + 8, 0x78353120, "model file's --layers: layer 1"},
         {52 + 8, 0, "no text"},
-        {52 + sizeof LAYERS - 1, 0x00003131, "not in order"}, /* the label 11 before 10 */
+        {52 + sizeof LAYERS - 1, 0x00003131, "out of order"}, /* the label 11 before 10 */
     };
-    enum { FLAGS = 52 + sizeof LAYERS - 1 + CLASSES * (MLR_LABEL_MAX + 1) };
+    enum { FLAGS = 52 + sizeof LAYERS - 1 + CLASSES * (LABEL_MAX + 1) };
     static const struct change standard[] = {
         {8, NET_MODEL_VERSION, "out of range"},
         {12, SCALE_NONE, "out of range"},
         {FLAGS, 0, "another length"},
-        {FLAGS, 2, "another length"},
+        {FLAGS, 2, "unknown flags"},
         {FLAGS + 8, 0x7ff00000, "factor that is not finite"},
         {FLAGS + 8 + 8 * FEATURES, 0x7ff80000, "centre or factor that is not finite"},
     };

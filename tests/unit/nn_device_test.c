@@ -5,6 +5,7 @@
 #include "apps/nn/cuda_layers.h"
 #include "apps/nn/device.h"
 #include "tests/test.h"
+#include "tests/unit/nn_reference.h"
 #include "tests/unit/nn_values.h"
 #ifdef DEVICE_EMULATED
 #include "tests/cuda/emulation.h"

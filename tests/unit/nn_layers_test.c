@@ -2,6 +2,7 @@
  * reference, and examples small enough to compute by hand. */
 #include "apps/nn/layers.h"
 #include "tests/test.h"
+#include "tests/unit/nn_reference.h"
 #include "tests/unit/nn_values.h"
 
 #include <math.h>

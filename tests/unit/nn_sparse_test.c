@@ -2,6 +2,7 @@
  * those of vectors and blocks; and NaNs. */
 #include "apps/nn/sparse.h"
 #include "tests/test.h"
+#include "tests/unit/nn_reference.h"
 #include "tests/unit/nn_values.h"
 
 #include <math.h>

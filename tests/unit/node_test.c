@@ -5,6 +5,11 @@
 #include "tests/fake_io.h"
 #include "tests/test.h"
 #include "workers/node/node.h"
+#include "workers/node/node_feed.h"
+#include "workers/node/node_fetch.h"
+#include "workers/node/node_gossip.h"
+#include "workers/node/node_lots.h"
+#include "workers/node/node_parts.h"
 
 #include <math.h>
 
@@ -1733,7 +1738,7 @@ TEST(a_lot_is_given_away_once_and_awaited) {
     assert_int_equal(lots_sent(fake, SELF + 1, LOT_GIVE), 1);
     give_lot(fake, LOT_ASK, 1, 10, digest_of(2, 3));
     assert_int_equal(lots_sent(fake, SELF + 1, LOT_KEEP), 3);
-    assert_int_equal(node_lot_take(&fake->node.work.lots), -1);
+    assert_int_equal(node_lot_take(&fake->node), -1);
     node_computed(&fake->node, 5, 1000);
     assert_int_equal(fake->asked.gathers, 0);
     give_lot(fake, LOT_DONE, 1, 10, 0); /* for a refused request */
@@ -1774,7 +1779,7 @@ TEST(a_lot_that_comes_back_too_late_is_dropped) {
     assert_true(fake->io.timer_us <= fake->io.now_us + 10 * 1000);
     wait_ms(fake, 10);
     assert_int_equal(fake->asked.lots, 1);
-    assert_int_equal(node_lot_take(&fake->node.work.lots), 0);
+    assert_int_equal(node_lot_take(&fake->node), 0);
     give_lot_metrics(fake, 9);
     give_lot(fake, LOT_DONE, 1, 9, 0); /* too late */
     node_computed(&fake->node, 5, 1000);
@@ -1794,7 +1799,7 @@ TEST(a_node_that_waits_asks_for_a_lot) {
     struct fake *fake = fake_open_lots();
     static const struct wire_metric_sum sum = {.sum = 3, .weight = 5};
     struct message message = {0};
-    assert_int_equal(node_lot_take(&fake->node.work.lots), 0);
+    assert_int_equal(node_lot_take(&fake->node), 0);
     node_computed(&fake->node, 10, 5000);
     gathered(fake);
     assert_int_equal(lots_sent(fake, REMOTE, LOT_ASK), 1);
@@ -1820,7 +1825,7 @@ TEST(a_node_that_waits_asks_for_a_lot) {
 TEST(an_answer_that_comes_too_late_is_declined) {
     struct fake *fake = fake_open_lots();
     struct message message = {0};
-    assert_int_equal(node_lot_take(&fake->node.work.lots), 0);
+    assert_int_equal(node_lot_take(&fake->node), 0);
     node_computed(&fake->node, 10, 5000);
     gathered(fake);
     assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_LOT, &message), 1);
@@ -1855,7 +1860,7 @@ static struct fake *fake_open_gossip(actor_id self) {
     fake->next.plan.strategy_from = 1;
     start_beside_other(fake, self, 6);
     assert_int_equal(fake->asked.computing, 1);
-    assert_int_equal(fake->node.work.gossip.steps, STEPS);
+    assert_int_equal(fake->node.work.steps, STEPS);
     assert_int_equal(cache_add(&fake->node.cache, 0, 0), 0); /* the table is replicated, so this adds all rows */
     fake_io_forget(&fake->io);
     return fake;
@@ -1964,7 +1969,7 @@ TEST(steps_are_averaged) {
     assert_true(rows_find(&flush, 0, &view) && view.count == MODEL_ROWS);
     assert_true(((const float *)(const void *)view.values)[0] == 3); /* 4 times our share */
     assert_int_equal(fake->node.work.items, 40);
-    assert_int_equal(fake->node.work.gossip.averaged, 4);
+    assert_int_equal(node_gossip(&fake->node)->averaged, 4);
 }
 
 /* Messages that change nothing: late or repeated, from a wrong sender, of another clock, epoch or shape, or with
@@ -2013,7 +2018,7 @@ TEST(what_is_not_averaged) {
     give_answer(fake, 2, 1); /* a second answer */
     step(fake, 0);
     expect_rows(fake, 1);
-    assert_int_equal(fake->node.work.gossip.averaged, 0);
+    assert_int_equal(node_gossip(&fake->node)->averaged, 0);
 }
 
 /* However long an answer takes, only one offer is open, and no other average is made meanwhile. If the peer leaves
@@ -2062,7 +2067,7 @@ TEST(one_of_a_pair_offers) {
     assert_false(carry(high, low));
     assert_true(carry(low, high) && carry(high, low));
     assert_false(carry(high, low) || carry(low, high));
-    assert_true(low->node.work.gossip.averaged == 1 && high->node.work.gossip.averaged == 1);
+    assert_true(node_gossip(&low->node)->averaged == 1 && node_gossip(&high->node)->averaged == 1);
     step(low, 0);
     step(high, 0);
     expect_rows(low, 3); /* both nodes take the other's share for 1/4; the answering node's weights count */
@@ -2161,14 +2166,14 @@ TEST(a_clock_uses_the_batches_that_have_come) {
     assert_int_equal(first.feed_ask.stages, 2);
     fake->asked.feed_stages = 1; /* for clocks requested from now on */
     assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 3); /* for all three clocks */
-    assert_int_equal(fake->node.feed.used, 12 * NODE_FEED_GUESS);
+    assert_int_equal(node_feed(&fake->node)->used, 12 * NODE_FEED_GUESS);
     fake->io.now_us += 5000;
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true);
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true); /* a repeat */
     give_feed(fake, OTHER, &first, FEED_DONE, 2, 1, true); /* not requested from OTHER */
     assert_int_equal(fake->asked.batches_taken, 2);
     assert_int_equal(fake->asked.batch_stages, 2);
-    assert_int_equal(fake->node.feed.used, 10 * NODE_FEED_GUESS + 4 + 5);
+    assert_int_equal(node_feed(&fake->node)->used, 10 * NODE_FEED_GUESS + 4 + 5);
     make_own_one(fake, 1, 3); /* the last batch; that of shard 2 is expected soon */
     assert_int_equal(fake->asked.batch_stages, 2);
     assert_int_equal(fake->asked.batch_stages, 2);
@@ -2178,7 +2183,7 @@ TEST(a_clock_uses_the_batches_that_have_come) {
     fake->io.now_us += 2000;
     give_feed(fake, THIRD, &first, FEED_GONE, 2, 2, true);
     assert_int_equal(fake->asked.computing, 1); /* the app makes the missing batches */
-    assert_int_equal(fake->node.work.feed_wait_us, 2000);
+    assert_int_equal(node_feed(&fake->node)->wait_us, 2000);
     give_feed(fake, THIRD, &first, FEED_DONE, 2, 2, true); /* too late */
     assert_int_equal(fake->asked.batches_taken, 3);
     assert_int_equal(fake->asked.batches_own, 1);
@@ -2186,7 +2191,7 @@ TEST(a_clock_uses_the_batches_that_have_come) {
     node_feed_made_here(&fake->node, 1, 800);
     computed(fake, 1, 1);
     assert_int_equal(fake->asked.dropped_below, 2);
-    assert_int_equal(fake->node.feed.used, 8 * NODE_FEED_GUESS);
+    assert_int_equal(node_feed(&fake->node)->used, 8 * NODE_FEED_GUESS);
     push(fake, 0, 1);
     evaluated(fake, 1);
     struct message progress = {0};
@@ -2235,11 +2240,11 @@ TEST(a_node_makes_no_batches_of_data_on_disk) {
         answer_subscribes(fake, 0);
         replicas(fake, 0, 1, true);
         fake->asked.on_disk = true;
-        fake->node.feed.local_us = known * 10000;
-        fake->node.feed.clock_us = known * 40000;
+        node_feed(&fake->node)->local_us = known * 10000;
+        node_feed(&fake->node)->clock_us = known * 40000;
         give_start(fake);
         assert_int_equal(fake->asked.computing, 1); /* the clock makes all batches itself */
-        assert_int_equal(fake->node.feed.used, 8 * NODE_FEED_GUESS);
+        assert_int_equal(node_feed(&fake->node)->used, 8 * NODE_FEED_GUESS);
         fake_close(fake);
     }
 }
@@ -2280,7 +2285,7 @@ TEST(what_does_not_come_is_asked_elsewhere_then_made_here) {
     wait_ms(fake, 5);
     make_own_one(fake, 1, 1);
     assert_int_equal(fake->asked.computing, 1);
-    assert_true(fake->node.feed.late >= 3);
+    assert_true(node_feed(&fake->node)->late >= 3);
 }
 
 TEST(a_feeder_that_is_gone_is_not_waited_for) {
@@ -2290,7 +2295,7 @@ TEST(a_feeder_that_is_gone_is_not_waited_for) {
     assert_int_equal(fake->asked.computing, 0);
     make_own_one(fake, 1, 3);
     assert_int_equal(fake->asked.computing, 1);
-    assert_int_equal(fake->node.feed.used, 4 + 3);
+    assert_int_equal(node_feed(&fake->node)->used, 4 + 3);
 }
 
 TEST(batches_are_asked_for_by_credit) {
@@ -2301,9 +2306,9 @@ TEST(batches_are_asked_for_by_credit) {
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 1, true);
     /* the batch was smaller than expected */
     assert_true(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, NULL) > 1);
-    assert_true(fake->node.feed.used <= 2 * NODE_FEED_GUESS + 10);
+    assert_true(node_feed(&fake->node)->used <= 2 * NODE_FEED_GUESS + 10);
     make_own_one(fake, 1, 1);
-    assert_true(fake->node.feed.used <= 2 * NODE_FEED_GUESS + 10);
+    assert_true(node_feed(&fake->node)->used <= 2 * NODE_FEED_GUESS + 10);
 }
 
 TEST(batches_that_can_not_be_are_reported) {
@@ -2338,7 +2343,7 @@ TEST(batches_of_other_data_are_forgotten) {
     assert_int_equal(fake->asked.dropped_below, 0);
     computed(fake, 1, 1);
     assert_true(fake->asked.dropped_below == UINT64_MAX);
-    assert_int_equal(fake->node.feed.used, 0);
+    assert_int_equal(node_feed(&fake->node)->used, 0);
 }
 
 TEST(a_forgotten_batch_that_the_process_makes_is_not_taken) {
@@ -2549,7 +2554,7 @@ TEST(a_feeder_forgets_questions_of_an_old_epoch) {
     assert_int_equal(fake->asked.making.clock, 1);
     fake->next.epoch = 2;
     give_plan(fake);
-    assert_int_equal(fake->node.feed.feeding.count, 0);
+    assert_int_equal(node_feed(&fake->node)->feeding.count, 0);
     fake_io_forget(&fake->io);
     make(fake, 2, 1, 10); /* the request belongs to the old epoch */
     assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, NULL), 0);
@@ -2659,7 +2664,7 @@ TEST(shards_are_taken_from_those_who_have_them) {
     give_piece(fake, THIRD_SERVER, SHARD_PIECE);
     assert_true(fake->asked.has[3]);
     assert_int_equal(fake->asked.preparing, 1);
-    assert_int_equal(fake->node.fetch.taken, 3);
+    assert_int_equal(node_fetch(&fake->node)->taken, 3);
 }
 
 /* A node with work requests small shards of up to a piece's size in all from one node at a time; a node without work
@@ -2687,7 +2692,7 @@ TEST(small_shards_come_several_at_once) {
         give_piece(fake, REMOTE, SHARD_PIECE);
         /* another request replaces the answered one */
         assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 2 + ahead);
-        assert_int_equal(fake->node.fetch.taken, 2);
+        assert_int_equal(node_fetch(&fake->node)->taken, 2);
         give_piece(fake, REMOTE, SHARD_GONE); /* all shards requested from REMOTE must come from another node */
         assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, NULL), 0);
         give_holdings(fake, THIRD_SERVER, question.holdings.claim, 0, 16);
@@ -2697,7 +2702,7 @@ TEST(small_shards_come_several_at_once) {
                 answer_piece(fake, THIRD_SERVER, &asked, SHARD_PIECE);
             }
         }
-        assert_int_equal(fake->node.fetch.taken, 16);
+        assert_int_equal(node_fetch(&fake->node)->taken, 16);
         assert_int_equal(fake->asked.preparing, 1);
         fake_close(fake);
     }
@@ -2804,7 +2809,7 @@ TEST(a_set_that_is_not_needed_any_more_is_not_fetched) {
     give_plan(fake);
     assert_int_equal(fake->asked.released_count, 1);
     assert_int_equal(fake->asked.preparing, 0);
-    assert_true(fake->node.fetch.state == FETCH_NONE);
+    assert_true(node_fetch(&fake->node)->state == FETCH_NONE);
     give_piece(fake, REMOTE, SHARD_PIECE); /* changes nothing */
 }
 
@@ -2966,13 +2971,13 @@ TEST(an_input_that_is_not_divided_has_no_pieces) {
     assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, &message), 0);
     assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, &message), 0);
     assert_int_equal(fake->asked.preparing, 1);
-    assert_int_equal(fake->node.parts.count, 0);
+    assert_int_equal(node_parts(&fake->node)->count, 0);
 }
 
 /* A node that joins after the first plan has no part. */
 TEST(who_comes_later_has_no_part) {
     struct fake *fake = fake_open_fetching();
-    assert_int_equal(fake->node.parts.count, 0);
+    assert_int_equal(node_parts(&fake->node)->count, 0);
     assert_int_equal(fake->asked.parts, 0);
 }
 

@@ -280,7 +280,7 @@ TEST(whole_numbers_wrap) {
     partition_close(partition);
 }
 
-/* A flush counts when all its pieces have arrived, each once, in any order of other origins' pieces. */
+/* A flush counts when each of its pieces has arrived once. Other origins' pieces may arrive in between. */
 TEST(a_flush_in_pieces) {
     static const actor_id origins[] = {1 << 16, 2 << 16};
     struct job job = {0};

@@ -36,18 +36,18 @@ TEST(numbers) {
     }
 }
 
-static json_t *json_of(const char *text) {
-    json_t *line = json_loads(text, 0, NULL);
+static struct report_line *line_of(const char *text) {
+    struct report_line *line = report_line_read(text, strlen(text), NULL);
     assert_non_null(line);
     return line;
 }
 
 static void assert_line(const char *json, const char *expected) {
     char text[PROGRESS_LINE_TEXT];
-    json_t *line = json_of(json);
+    struct report_line *line = line_of(json);
     progress_line_text(line, text);
     assert_string_equal(text, expected);
-    json_decref(line);
+    report_line_drop(line);
 }
 
 TEST(iteration) {
@@ -73,11 +73,12 @@ TEST(partial_metrics_are_marked) {
     assert_line("{\"clock\":4,\"seconds\":2,\"objective\":1,\"loss\":1,\"partial\":0}",
                 "clock 4  2.00 s  (metrics of 0.0 % of the items)  loss 1");
     char text[PROGRESS_LINE_TEXT];
-    json_t *line = json_of("{\"type\":\"summary\",\"iterations\":5,\"seconds\":2,\"objective\":1,\"loss\":1,"
-                           "\"partial\":0.5,\"items_processed\":40}");
+    struct report_line *line =
+        line_of("{\"type\":\"summary\",\"iterations\":5,\"seconds\":2,\"objective\":1,\"loss\":1,"
+                "\"partial\":0.5,\"items_processed\":40}");
     progress_summary_text(line, text);
     assert_non_null(strstr(text, "partial        metrics of 50.0 % of the items: nodes were lost before they could"));
-    json_decref(line);
+    report_line_drop(line);
 }
 
 /* Metrics that were not evaluated are not shown. */
@@ -93,9 +94,10 @@ TEST(metrics) {
 
 TEST(summary) {
     char text[PROGRESS_LINE_TEXT];
-    json_t *line = json_of("{\"type\":\"summary\",\"iterations\":45,\"clocks\":45,\"seconds\":2,\"objective\":0.8,"
-                           "\"rmse\":0.8,\"items_processed\":4000000,\"bytes_sent\":1000,\"bytes_received\":2000,"
-                           "\"memory_bytes\":3000000,\"ok\":true,\"status\":0}");
+    struct report_line *line =
+        line_of("{\"type\":\"summary\",\"iterations\":45,\"clocks\":45,\"seconds\":2,\"objective\":0.8,"
+                "\"rmse\":0.8,\"items_processed\":4000000,\"bytes_sent\":1000,\"bytes_received\":2000,"
+                "\"memory_bytes\":3000000,\"ok\":true,\"status\":0}");
     progress_summary_text(line, text);
     assert_string_equal(text, "iterations     45\n"
                               "seconds        2.00\n"
@@ -103,29 +105,29 @@ TEST(summary) {
                               "items          4.00 M, 2.00 M a second\n"
                               "network        1.00 kB sent, 2.00 kB received\n"
                               "memory         3.00 MB in the largest node\n");
-    json_decref(line);
+    report_line_drop(line);
 }
 
 TEST(summary_of_losses) {
     char text[PROGRESS_LINE_TEXT];
-    json_t *line = json_of("{\"type\":\"summary\",\"iterations\":5,\"seconds\":2,\"items_processed\":40,"
-                           "\"items_redone\":1500,\"failures\":2,\"evictions\":60}");
+    struct report_line *line = line_of("{\"type\":\"summary\",\"iterations\":5,\"seconds\":2,\"items_processed\":40,"
+                                       "\"items_redone\":1500,\"failures\":2,\"evictions\":60}");
     progress_summary_text(line, text);
     assert_non_null(strstr(text, "nodes lost     2 failures, 60 evictions, 1.50 k items done again\n"));
-    json_decref(line);
-    line = json_of("{\"type\":\"summary\",\"iterations\":5,\"seconds\":2,\"items_processed\":40,"
+    report_line_drop(line);
+    line = line_of("{\"type\":\"summary\",\"iterations\":5,\"seconds\":2,\"items_processed\":40,"
                    "\"items_redone\":1,\"failures\":1,\"evictions\":1}");
     progress_summary_text(line, text);
     assert_non_null(strstr(text, "nodes lost     1 failure, 1 eviction, 1 item done again\n"));
-    json_decref(line);
+    report_line_drop(line);
 }
 
 static void assert_event(const char *json, const char *expected) {
     char text[PROGRESS_LINE_TEXT];
-    json_t *line = json_of(json);
+    struct report_line *line = line_of(json);
     progress_event_text(line, text);
     assert_string_equal(text, expected);
-    json_decref(line);
+    report_line_drop(line);
 }
 
 TEST(event) {
@@ -148,10 +150,10 @@ static char *shown(const char *const *lines, size_t count, enum progress_mode mo
     struct progress progress;
     progress_begin(&progress, stream, mode);
     for (size_t l = 0; l < count; l++) {
-        json_t *line = json_of(lines[l]);
+        struct report_line *line = line_of(lines[l]);
         progress_write(&progress, lines[l], strlen(lines[l]));
         progress_report(&progress, line);
-        json_decref(line);
+        report_line_drop(line);
     }
     progress_note(&progress, "a %s", "note");
     progress_end(&progress);
@@ -224,13 +226,13 @@ TEST(json) {
     char *rest = NULL;
     size_t count = 0;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        json_t *got = json_of(line);
-        json_t *expected = json_of(lines[count]);
-        assert_true(json_equal(got, expected));
+        struct report_line *got = line_of(line);
+        struct report_line *expected = line_of(lines[count]);
+        assert_true(json_equal(got->json, expected->json));
         assert_null(strchr(line, 0x9b));
         assert_true(count++ == 4 || strcmp(line, lines[count - 1]) == 0);
-        json_decref(got);
-        json_decref(expected);
+        report_line_drop(got);
+        report_line_drop(expected);
     }
     assert_int_equal(count, sizeof lines / sizeof *lines);
     free(text);
@@ -248,7 +250,7 @@ TEST(decisions) {
     size_t size;
     struct progress progress;
     FILE *stream = open_memstream(&text, &size);
-    json_t *line = json_of(DECISION);
+    struct report_line *line = line_of(DECISION);
     progress_begin(&progress, stream, PROGRESS_PLAIN);
     progress.decisions = true;
     progress_report(&progress, line);
@@ -256,7 +258,7 @@ TEST(decisions) {
     fclose(stream);
     assert_string_equal(text, "iteration 3  1.50 s  bidbrain: 2 x?\n");
     free(text);
-    json_decref(line);
+    report_line_drop(line);
 }
 
 TEST(modes) {
@@ -295,9 +297,9 @@ static const char *live(const char *const *lines, size_t count, double seconds, 
     terminal_open(&terminal);
     live_line_begin(&line);
     for (size_t l = 0; l < count; l++) {
-        json_t *object = json_of(lines[l]);
+        struct report_line *object = line_of(lines[l]);
         live_line_take(&line, object);
-        json_decref(object);
+        report_line_drop(object);
     }
     live_line_text(&line, &terminal, seconds, columns, text);
     terminal_close(&terminal);
@@ -415,9 +417,9 @@ static char *on_terminal(const char *const *lines, size_t count) {
     struct progress progress;
     progress_begin(&progress, stream, PROGRESS_AUTO);
     for (size_t l = 0; l < count; l++) {
-        json_t *line = json_of(lines[l]);
+        struct report_line *line = line_of(lines[l]);
         progress_report(&progress, line);
-        json_decref(line);
+        report_line_drop(line);
         progress_tick(&progress);
     }
     progress_note(&progress, "end");
@@ -464,14 +466,14 @@ TEST(a_silence_that_is_over_is_not_shown) {
         struct progress progress;
         FILE *stream = tmpfile();
         progress_begin(&progress, stream, PROGRESS_AUTO);
-        json_t *line = json_of(SILENT);
+        struct report_line *line = line_of(SILENT);
         progress_report(&progress, line);
-        json_decref(line);
-        assert_non_null(progress.silence.nodes);
-        line = json_of(ends[e]);
+        report_line_drop(line);
+        assert_non_null(progress.silence.line);
+        line = line_of(ends[e]);
         progress_report(&progress, line);
-        json_decref(line);
-        assert_null(progress.silence.nodes);
+        report_line_drop(line);
+        assert_null(progress.silence.line);
         progress_end(&progress);
         fclose(stream);
     }
@@ -483,10 +485,10 @@ TEST(texts_are_no_orders_to_the_terminal) {
     char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
-    json_t *event = json_of("{\"type\":\"event\",\"event\":\"evict\",\"nodes\":[\"a\\u001b[2J\"],"
-                            "\"reason\":\"\\u009bx\\n\"}");
-    json_t *said = json_of("{\"type\":\"note\",\"text\":\"line 1 \\u001b[2J\"}");
-    json_t *summary = json_of("{\"type\":\"summary\",\"ok\":true,\"rm\\u001b[2J\\nse\":1}");
+    struct report_line *event = line_of("{\"type\":\"event\",\"event\":\"evict\",\"nodes\":[\"a\\u001b[2J\"],"
+                                        "\"reason\":\"\\u009bx\\n\"}");
+    struct report_line *said = line_of("{\"type\":\"note\",\"text\":\"line 1 \\u001b[2J\"}");
+    struct report_line *summary = line_of("{\"type\":\"summary\",\"ok\":true,\"rm\\u001b[2J\\nse\":1}");
     progress_begin(&progress, stream, PROGRESS_PLAIN);
     progress_report(&progress, said);
     progress_report(&progress, event);
@@ -500,25 +502,27 @@ TEST(texts_are_no_orders_to_the_terminal) {
     assert_non_null(strstr(text, "evict a?[2J: ??x \nthe controller refuses: ?[2J\n"));
     assert_non_null(strstr(text, "\nrm?[2J se "));
     free(text);
-    json_decref(said);
-    json_decref(event);
-    json_decref(summary);
+    report_line_drop(said);
+    report_line_drop(event);
+    report_line_drop(summary);
 }
 
 TEST(long_line) {
     char text[PROGRESS_LINE_TEXT];
-    json_t *line = json_object();
-    json_object_set_new(line, "iteration", json_integer(1));
+    json_t *object = json_object();
+    json_object_set_new(object, "iteration", json_integer(1));
     for (int m = 0; m < 200; m++) {
         char name[32];
         snprintf(name, sizeof name, "a_long_metric_name_%d", m);
-        json_object_set_new(line, name, json_real(1.0 / 3));
+        json_object_set_new(object, name, json_real(1.0 / 3));
     }
+    struct report_line *line = report_line_of(object);
     progress_line_text(line, text);
     assert_true(strlen(text) < sizeof text);
     progress_summary_text(line, text);
     assert_true(strlen(text) < sizeof text);
-    json_decref(line);
+    report_line_drop(line);
+    json_decref(object);
 }
 
 /* An event scrolls above the live line, which is drawn again below it at once. */
@@ -551,9 +555,9 @@ TEST(lines_that_were_shown_before) {
     FILE *stream = open_memstream(&text, &size);
     progress_begin(&progress, stream, PROGRESS_LINE);
     for (size_t l = 0; l < sizeof training / sizeof *training; l++) {
-        json_t *line = json_of(training[l]);
+        struct report_line *line = line_of(training[l]);
         progress_recall(&progress, line);
-        json_decref(line);
+        report_line_drop(line);
     }
     fflush(stream);
     assert_int_equal(size, 0);

@@ -1,10 +1,11 @@
 /* Tests of pulses (workers/process/pulse.h), and of when a suspected node counts as lost
  * (agileml/control/decide/suspect.h). */
 #include "agileml/control/decide/suspect.h"
+#include "tests/fake_io.h"
 #include "tests/test.h"
 #include "workers/process/pulse.h"
 
-enum { NODES = 6, PERIOD_US = 25 * 1000, RECONNECT_US = 1500 * 1000, SENT_MAX = 4096 };
+enum { NODES = 6, PERIOD_US = 25 * 1000, RECONNECT_US = 1500 * 1000 };
 
 static actor_id node(unsigned number) {
     return ((actor_id)number + 1) << ACTOR_PART_BITS;
@@ -247,42 +248,9 @@ TEST(a_broken_connection_has_time_to_stand_again) {
 /* ---- A pulse ---- */
 
 struct fake {
-    struct io io;
-    uint64_t now_us, timer_us;
-    struct {
-        actor_id to;
-        struct message_pulse pulse;
-    } sent[SENT_MAX];
-    unsigned count;
-    actor_id connected[SENT_MAX], forgotten[SENT_MAX];
-    unsigned connected_count, forgotten_count;
+    struct fake_io io;
     struct pulse pulse;
 };
-
-static uint64_t fake_now(struct io *io) {
-    return ((struct fake *)(void *)io)->now_us;
-}
-
-static void fake_send(struct io *io, actor_id to, struct message *message) {
-    struct fake *fake = (struct fake *)(void *)io;
-    assert_int_equal(message->type, MESSAGE_PULSE);
-    assert_true(fake->count < SENT_MAX);
-    fake->sent[fake->count].to = to;
-    fake->sent[fake->count++].pulse = message->pulse;
-}
-
-static void fake_set_timer(struct io *io, uint64_t at_us) {
-    ((struct fake *)(void *)io)->timer_us = at_us;
-}
-
-static void fake_connect(struct io *io, actor_id actor, const char *endpoint) {
-    struct fake *fake = (struct fake *)(void *)io;
-    if (endpoint != NULL) {
-        fake->connected[fake->connected_count++] = actor;
-    } else {
-        fake->forgotten[fake->forgotten_count++] = actor;
-    }
-}
 
 /* A plan of `count` nodes from `first` on, in groups of `group_size` consecutive nodes. */
 static void give_plan(struct fake *fake, uint64_t version, unsigned first, unsigned count, unsigned group_size) {
@@ -312,31 +280,35 @@ static void give(struct fake *fake, actor_id from, enum pulse_kind kind, uint64_
     pulse_receive(&fake->pulse, from, &message);
 }
 
+static void fake_close(void *context) {
+    struct fake *fake = context;
+    fake_io_forget(&fake->io);
+    pulse_close(&fake->pulse);
+    free(fake);
+}
+
 /* The pulse of node 0 in a ring of `count` nodes. */
 static struct fake *fake_open(unsigned count, unsigned group_size, uint32_t probe_ms) {
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
-    fake->io = (struct io){.now_us = fake_now, .send = fake_send, .set_timer = fake_set_timer, .connect = fake_connect};
-    fake->now_us = 1000 * 1000;
-    pulse_init(&fake->pulse, &fake->io, actor_pulse(node(0)), "tcp://controller:1");
+    at_end(fake_close, fake);
+    fake_io_open(&fake->io);
+    pulse_init(&fake->pulse, &fake->io.io, actor_pulse(node(0)), "tcp://controller:1");
     struct message welcome = {.type = MESSAGE_WELCOME, .welcome = {.probe_ms = probe_ms}};
     pulse_receive(&fake->pulse, node(0), &welcome);
     give_plan(fake, 1, 0, count, group_size);
     return fake;
 }
 
-static void fake_close(struct fake *fake) {
-    pulse_close(&fake->pulse);
-    free(fake);
-}
-
 /* The number of messages of a kind sent to an actor, or about a suspect. Forgets all messages. */
 static unsigned sent(struct fake *fake, actor_id to, enum pulse_kind kind, actor_id suspect) {
     unsigned found = 0;
-    for (unsigned m = 0; m < fake->count; m++) {
-        found += fake->sent[m].to == to && fake->sent[m].pulse.kind == kind && fake->sent[m].pulse.suspect == suspect;
+    for (unsigned m = 0; m < fake->io.count; m++) {
+        const struct message *message = &fake->io.sent[m].message;
+        assert_int_equal(message->type, MESSAGE_PULSE);
+        found += fake->io.sent[m].to == to && message->pulse.kind == kind && message->pulse.suspect == suspect;
     }
-    fake->count = 0;
+    fake_io_forget(&fake->io);
     return found;
 }
 
@@ -345,10 +317,10 @@ static void next(struct fake *fake, uint64_t late_us, bool answered) {
     for (unsigned t = 0; answered && t < fake->pulse.target_count; t++) {
         give(fake, fake->pulse.targets[t].pulse, PULSE_ANSWER, fake->pulse.number);
     }
-    assert_true(fake->timer_us != 0);
-    fake->now_us = fake->timer_us + late_us;
+    assert_true(fake->io.timer_us != 0);
+    fake->io.now_us = fake->io.timer_us + late_us;
     pulse_timer(&fake->pulse);
-    assert_true(fake->timer_us > fake->now_us);
+    assert_true(fake->io.timer_us > fake->io.now_us);
 }
 
 TEST(a_ring_and_another_group) {
@@ -361,27 +333,24 @@ TEST(a_ring_and_another_group) {
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_ANSWER, 0), 1);   /* so that the controller can send requests */
     give_plan(fake, 2, 0, 2, 1);
     assert_int_equal(fake->pulse.target_count, 1);
-    assert_int_equal(fake->forgotten_count, 2);
+    assert_int_equal(fake->io.forgotten_count, 2);
     give_plan(fake, 3, 0, 1, 1);
     assert_int_equal(fake->pulse.target_count, 0);
     give_plan(fake, 2, 0, 2, 1); /* late */
     assert_int_equal(fake->pulse.target_count, 0);
-    fake_close(fake);
     fake = fake_open(6, 1, 25);
     assert_int_equal(fake->pulse.target_count, 2);
-    fake_close(fake);
 }
 
 TEST(whoever_asks_is_answered) {
     struct fake *fake = fake_open(3, 1, 0);
-    fake->count = 0;
+    fake_io_forget(&fake->io);
     give(fake, ACTOR_CONTROLLER, PULSE_ASK, 12);
-    assert_int_equal(fake->sent[0].to, ACTOR_CONTROLLER);
-    assert_int_equal(fake->sent[0].pulse.kind, PULSE_ANSWER);
-    assert_int_equal(fake->sent[0].pulse.number, 12);
+    assert_int_equal(fake->io.sent[0].to, ACTOR_CONTROLLER);
+    assert_int_equal(fake->io.sent[0].message.pulse.kind, PULSE_ANSWER);
+    assert_int_equal(fake->io.sent[0].message.pulse.number, 12);
     give(fake, actor_pulse(node(2)), PULSE_ASK, 13);
-    assert_int_equal(fake->sent[1].to, actor_pulse(node(2)));
-    fake_close(fake);
+    assert_int_equal(fake->io.sent[1].to, actor_pulse(node(2)));
 }
 
 TEST(silence_is_a_suspicion) {
@@ -400,7 +369,6 @@ TEST(silence_is_a_suspicion) {
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(2)), 1);
     next(fake, 0, true);
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
-    fake_close(fake);
 }
 
 /* A pulse that was stopped finds no answers at first: they wait behind its timer. */
@@ -417,17 +385,16 @@ TEST(whoever_was_stopped_suspects_nobody) {
         next(fake, 2 * PERIOD_US, false);
     }
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
-    fake_close(fake);
 }
 
 TEST(a_broken_connection_is_told_at_once) {
     struct fake *fake = fake_open(4, 1, 0);
-    fake->count = 0;
+    fake_io_forget(&fake->io);
     pulse_broken(&fake->pulse, actor_pulse(node(3))); /* node 3 watches this node */
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(3)), 1);
     pulse_broken(&fake->pulse, actor_pulse(node(5))); /* node 5 is not in the plan */
     pulse_broken(&fake->pulse, ACTOR_CONTROLLER);
-    assert_int_equal(fake->count, 0);
+    assert_int_equal(fake->io.count, 0);
     pulse_broken(&fake->pulse, actor_pulse(node(1)));
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 1);
     next(fake, 0, false); /* repeated until the node answers */
@@ -437,7 +404,6 @@ TEST(a_broken_connection_is_told_at_once) {
     give(fake, actor_pulse(node(1)), PULSE_ANSWER, fake->pulse.number);
     next(fake, 0, false);
     assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
-    fake_close(fake);
 }
 
 TEST(without_probes_nobody_is_asked) {
@@ -446,5 +412,4 @@ TEST(without_probes_nobody_is_asked) {
         next(fake, 0, false);
         assert_int_equal(sent(fake, actor_pulse(node(1)), PULSE_ASK, 0), 0);
     }
-    fake_close(fake);
 }

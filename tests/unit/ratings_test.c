@@ -492,18 +492,18 @@ TEST(parts_of_a_file_have_its_header) {
     for (int i = 0; i < LINES; i++) {
         size += sprintf(text + size, "%d,%d,\"a, %d\",u%d\n", i % 5, i % 100, i, i);
     }
-    struct splits splits;
+    struct extents extents;
     struct error error = {0};
-    assert_int_equal(splits_make(&splits, write_bytes("parts", text, (size_t)size), &error), 0);
-    assert_true(splits.count > 1);
+    assert_int_equal(extents_make(&extents, write_bytes("parts", text, (size_t)size), 0, &error), 0);
+    assert_true(extents.count > 1);
     size_t found = 0;
-    for (uint32_t split = 0; split < splits.count; split++) {
+    for (uint32_t extent = 0; extent < extents.count; extent++) {
         struct collection all = {.threads = 1};
         pthread_mutex_init(&all.mutex, NULL);
         pthread_cond_init(&all.changed, NULL);
         const struct ratings_reader reader = {.threads = 1, .sink = collect, .say = keep_said, .context = &all};
         assert_int_equal(
-            ratings_read_part(&reader, &splits, (struct split_part){.first = split, .end = split + 1}, &error), 0);
+            ratings_read_part(&reader, &extents, (struct extent_range){.first = extent, .end = extent + 1}, &error), 0);
         assert_non_null(strstr(all.said, "user \"user\" (column 4)"));
         size_t count;
         struct rating *ratings = join_chunks(&all, &count);
@@ -519,7 +519,7 @@ TEST(parts_of_a_file_have_its_header) {
         free_chunks(&all);
     }
     assert_int_equal(found, LINES);
-    splits_close(&splits);
+    extents_close(&extents);
     free(text);
 }
 

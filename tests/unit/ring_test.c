@@ -1,9 +1,10 @@
 /* The ring: its nodes and their order, the sums that relays compute and pass on, the pushes that return, and the
  * comparison of `auto`. */
 #include "agileml/ps/server.h"
+#include "tests/fake_io.h"
 #include "tests/test.h"
 
-enum { NODES = 4, PARTITIONS = 4, ROWS = 8, WIDTH = 2, QUEUE = 256 };
+enum { NODES = 4, PARTITIONS = 4, ROWS = 8, WIDTH = 2 };
 
 static actor_id node_id(unsigned n) {
     return actor_of_part((actor_id)(n + 1) << 20, 0);
@@ -196,41 +197,14 @@ TEST(auto) {
 
 struct world {
     struct job job;
-    struct world_io {
-        struct io io;
-        struct world *world;
-        actor_id self;
-    } ios[NODES];
+    struct fake_io network, ios[NODES];
     struct server servers[NODES];
-    struct sent {
-        actor_id from, to;
-        struct message message;
-    } queue[QUEUE];
-    unsigned queued;
     unsigned flushes[NODES][NODES]; /* number of flushes from a node's server to another's */
     unsigned pushes[NODES][PARTITIONS];
     float pushed[NODES][ROWS][WIDTH]; /* each agent's rows as pushed */
     unsigned accusations;
     unsigned lose_to; /* flushes to this node's server are lost; NODES: none */
 };
-
-static uint64_t world_now(struct io *io) {
-    return 1;
-}
-
-static uint64_t world_random(struct io *io) {
-    return 1;
-}
-
-static void world_connect(struct io *io, actor_id actor, const char *endpoint) {}
-
-static void world_set_timer(struct io *io, uint64_t at_us) {}
-
-static void world_send(struct io *io, actor_id to, struct message *message) {
-    struct world_io *from = (struct world_io *)io;
-    assert_true(from->world->queued < QUEUE);
-    from->world->queue[from->world->queued++] = (struct sent){.from = from->self, .to = to, .message = *message};
-}
 
 static void agent_receive(struct world *world, unsigned node, const struct message *message) {
     struct rows_view views[WIRE_TABLES_MAX];
@@ -248,9 +222,7 @@ static void agent_receive(struct world *world, unsigned node, const struct messa
 }
 
 static void settle(struct world *world) {
-    while (world->queued > 0) {
-        struct sent next = world->queue[0];
-        memmove(world->queue, world->queue + 1, --world->queued * sizeof *world->queue);
+    for (struct fake_sent next; fake_io_next(&world->network, &next);) {
         bool flush = next.message.type == MESSAGE_FLUSH;
         if (actor_part(next.to) == 0) {
             agent_receive(world, node_of(next.to), &next.message);
@@ -291,18 +263,23 @@ static void subscribe(struct world *world, unsigned node, uint64_t epoch) {
     settle(world);
 }
 
+static void world_close(void *context) {
+    struct world *world = context;
+    for (unsigned n = 0; n < NODES; n++) {
+        server_close(&world->servers[n]);
+    }
+    fake_io_forget(&world->network);
+    free(world);
+}
+
 static struct world *world_open(void) {
     struct world *world = memory_zeroed(1, sizeof *world);
+    at_end(world_close, world);
     world->job = job_make(EXCHANGE_RING);
     world->lose_to = NODES;
+    fake_io_open(&world->network);
     for (unsigned n = 0; n < NODES; n++) {
-        world->ios[n] = (struct world_io){.io = {.now_us = world_now,
-                                                 .random = world_random,
-                                                 .send = world_send,
-                                                 .connect = world_connect,
-                                                 .set_timer = world_set_timer},
-                                          .world = world,
-                                          .self = server_id(n)};
+        fake_io_join(&world->ios[n], &world->network, server_id(n));
         server_init(&world->servers[n], &world->ios[n].io, server_id(n), &world->job, NULL);
     }
     world_plan(world, &even);
@@ -310,13 +287,6 @@ static struct world *world_open(void) {
         subscribe(world, n, 1);
     }
     return world;
-}
-
-static void world_close(struct world *world) {
-    for (unsigned n = 0; n < NODES; n++) {
-        server_close(&world->servers[n]);
-    }
-    free(world);
 }
 
 /* A node's addend for each element of a row; sums depend on the order. */
@@ -405,7 +375,6 @@ TEST(sums) {
             assert_int_equal(others, 1);
         }
         assert_int_equal(world->accusations, 0);
-        world_close(world);
     }
 }
 
@@ -429,7 +398,6 @@ TEST(lost) {
     sum += delta(0, 1);
     sum += delta(2, 1);
     assert_float_equal(element_of(world, 1), sum, 0);
-    world_close(world);
 }
 
 /* A sum that includes an origin's earlier flush is dropped as a whole; the other origins send directly. */
@@ -446,7 +414,6 @@ TEST(overlap) {
     flush_directly(world, 3, 1, 1, 1);
     flush_directly(world, 2, 1, 1, 1);
     assert_int_equal(clock_of(world, 1), 1);
-    world_close(world);
 }
 
 /* Sums of a new epoch contain no flush of the old one. */
@@ -472,7 +439,6 @@ TEST(epoch) {
     for (uint32_t p = 0; p < PARTITIONS; p++) {
         assert_int_equal(clock_of(world, p), 1);
     }
-    world_close(world);
 }
 
 /* Messages that are not from the preceding node, name another ring or are malformed add nothing. Only malformed
@@ -496,7 +462,6 @@ TEST(strangers) {
     assert_int_equal(world->accusations, 1);
     assert_int_equal(world->servers[0].relay.partition_count, 0);
     rings_close(&rings);
-    world_close(world);
 }
 
 /* A repeated message is added once, and a relay keeps a bounded number of clocks. */
@@ -515,7 +480,6 @@ TEST(repeated) {
             assert_true(world->servers[0].relay.partitions[p].count <= 2);
         }
     }
-    world_close(world);
 }
 
 /* If another plan of the epoch ends the ring for a clock, its waiting flushes are dropped. */
@@ -528,7 +492,6 @@ TEST(ring_ends) {
     next.catch_up = origin_catch_up(node_id(1), 1);
     world_plan(world, &next);
     assert_int_equal(world->servers[0].relay.partitions[1].count, 0);
-    world_close(world);
 }
 
 /* The preceding node sends sums, and a push, of impossible clocks. Our node's flushes still find room, and waiting
@@ -558,5 +521,4 @@ TEST(mad_node_before) {
     assert_int_equal(world->servers[1].relay.sums_taken, 1);
     assert_int_equal(clock_of(world, 1), 1);
     rings_close(&rings);
-    world_close(world);
 }

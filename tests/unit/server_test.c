@@ -2,12 +2,13 @@
  * whose messages the tests write and read. Replicas are compared, to the bit, with a partition that got the same
  * flushes without any server. */
 #include "agileml/ps/server.h"
+#include "tests/fake_io.h"
 #include "tests/test.h"
 
 #include <float.h>
 #include <math.h>
 
-enum { SERVERS = 3, ORIGINS = 2, TABLES = 3, KEYS = 9, WIDTH = 2, ROWS = 40, CLOCKS = 40, QUEUE = 4096, NEVER = -1 };
+enum { SERVERS = 3, ORIGINS = 2, TABLES = 3, KEYS = 9, WIDTH = 2, ROWS = 40, CLOCKS = 40, NEVER = -1 };
 
 static actor_id server_id(unsigned s) {
     return ((actor_id)(s + 10) << ACTOR_PART_BITS) | 1;
@@ -25,20 +26,9 @@ struct heard {
     unsigned rows;          /* number of rows in all PUSHes received */
 };
 
-struct world_io {
-    struct io io;
-    struct world *world;
-    actor_id self;
-    uint64_t timer_us;
-};
-
 /* Messages under way, and messages to be lost. */
 struct world_network {
-    struct {
-        actor_id from, to;
-        struct message message;
-    } queue[QUEUE];
-    unsigned queued;
+    struct fake_io io;
     enum message_type lose; /* type of messages that are lost */
     unsigned lose_count;    /* number of messages still to be lost */
     unsigned sent[64];      /* messages sent, by type */
@@ -75,12 +65,10 @@ struct world_write {
 };
 
 struct world {
-    struct world *next; /* next open world */
     struct job job;
-    struct world_io ios[SERVERS];
+    struct fake_io ios[SERVERS];
     struct server servers[SERVERS];
     bool down[SERVERS];
-    uint64_t now_us;
     const char *resume;
     struct partition *reference;
     struct image images[CLOCKS + 1]; /* by clock */
@@ -90,30 +78,7 @@ struct world {
     struct world_write write;
 };
 
-static struct world *open_worlds; /* closed by the test, or by close_all after it */
-
 /* ---- The network ---- */
-
-static uint64_t world_now(struct io *io) {
-    return ((struct world_io *)io)->world->now_us;
-}
-
-static uint64_t world_random(struct io *io) {
-    return 1;
-}
-
-static void world_send(struct io *io, actor_id to, struct message *message) {
-    struct world_io *from = (struct world_io *)io;
-    struct world *world = from->world;
-    assert_true(world->network.queued < QUEUE);
-    world->network.queue[world->network.queued].from = from->self;
-    world->network.queue[world->network.queued].to = to;
-    world->network.queue[world->network.queued++].message = *message;
-}
-
-static void world_set_timer(struct io *io, uint64_t at_us) {
-    ((struct world_io *)io)->timer_us = at_us;
-}
 
 static unsigned server_number(actor_id actor) {
     for (unsigned s = 0; s < SERVERS; s++) {
@@ -167,13 +132,11 @@ static void outside_receive(struct world *world, actor_id from, actor_id to, con
 
 /* Delivers messages until none is under way. */
 static void settle(struct world *world) {
-    for (unsigned steps = 0; world->network.queued > 0; steps++) {
+    unsigned steps = 0;
+    for (struct fake_sent next; fake_io_next(&world->network.io, &next); steps++) {
         assert_true(steps < 100000);
-        actor_id from = world->network.queue[0].from;
-        actor_id to = world->network.queue[0].to;
-        struct message message = world->network.queue[0].message;
-        memmove(world->network.queue, world->network.queue + 1,
-                --world->network.queued * sizeof world->network.queue[0]);
+        actor_id from = next.from, to = next.to;
+        struct message message = next.message;
         world->network.sent[message.type]++;
         unsigned s = server_number(to);
         if (message.type == world->network.lose && world->network.lose_count > 0) {
@@ -188,7 +151,7 @@ static void settle(struct world *world) {
 }
 
 static void pass(struct world *world, uint64_t us) {
-    uint64_t until = world->now_us + us;
+    uint64_t until = world->network.io.now_us + us;
     for (;;) {
         unsigned next = SERVERS;
         for (unsigned s = 0; s < SERVERS; s++) {
@@ -200,12 +163,13 @@ static void pass(struct world *world, uint64_t us) {
         if (next == SERVERS) {
             break;
         }
-        world->now_us = world->ios[next].timer_us > world->now_us ? world->ios[next].timer_us : world->now_us;
+        world->network.io.now_us =
+            world->ios[next].timer_us > world->network.io.now_us ? world->ios[next].timer_us : world->network.io.now_us;
         world->ios[next].timer_us = 0;
         server_timer(&world->servers[next]);
         settle(world);
     }
-    world->now_us = until;
+    world->network.io.now_us = until;
 }
 
 /* ---- The job ---- */
@@ -252,40 +216,8 @@ static void job_add(struct job *job, enum aml_type type, enum aml_mode mode, uin
     job->shapes[job->table_count++] = table_shape(spec);
 }
 
-static struct world *world_open(void) {
-    struct world *world = memory_zeroed(1, sizeof *world);
-    world->next = open_worlds;
-    open_worlds = world;
-    job_add(&world->job, AML_INT64, AML_ADD, ROWS);
-    job_add(&world->job, AML_FLOAT32, AML_ADD, 0);
-    job_add(&world->job, AML_FLOAT64, AML_PUT, ROWS);
-    world->job.staleness = 2;
-    struct server_hooks hooks = {.write = hook_write, .read = hook_read, .context = world};
-    for (unsigned s = 0; s < SERVERS; s++) {
-        world->ios[s] = (struct world_io){
-            .io = {.now_us = world_now, .random = world_random, .send = world_send, .set_timer = world_set_timer},
-            .world = world,
-            .self = server_id(s)};
-        server_init(&world->servers[s], &world->ios[s].io, server_id(s), &world->job, &hooks);
-    }
-    world->reference = partition_open(&world->job, 0, 1, NULL);
-    assert_non_null(world->reference);
-    const struct wire_assignment assignments[] = {
-        {.origin = origins[0], .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
-        {.origin = origins[1], .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1}};
-    partition_expect(world->reference, assignments, ORIGINS);
-    world->now_us = 1;
-    world->plan.epoch = 1;
-    world->resume = "";
-    return world;
-}
-
-static void world_close(struct world *world) {
-    struct world **place = &open_worlds;
-    while (*place != world) {
-        place = &(*place)->next;
-    }
-    *place = world->next;
+static void world_close(void *context) {
+    struct world *world = context;
     assert_int_equal(world->heard.failures, 0);
     for (unsigned s = 0; s < SERVERS; s++) {
         server_close(&world->servers[s]);
@@ -296,8 +228,34 @@ static void world_close(struct world *world) {
             message_close(&world->heard.pushed[o][s].message);
         }
     }
+    fake_io_forget(&world->network.io);
     partition_close(world->reference);
     free(world);
+}
+
+static struct world *world_open(void) {
+    struct world *world = memory_zeroed(1, sizeof *world);
+    at_end(world_close, world);
+    fake_io_open(&world->network.io);
+    world->network.io.now_us = 1;
+    job_add(&world->job, AML_INT64, AML_ADD, ROWS);
+    job_add(&world->job, AML_FLOAT32, AML_ADD, 0);
+    job_add(&world->job, AML_FLOAT64, AML_PUT, ROWS);
+    world->job.staleness = 2;
+    struct server_hooks hooks = {.write = hook_write, .read = hook_read, .context = world};
+    for (unsigned s = 0; s < SERVERS; s++) {
+        fake_io_join(&world->ios[s], &world->network.io, server_id(s));
+        server_init(&world->servers[s], &world->ios[s].io, server_id(s), &world->job, &hooks);
+    }
+    world->reference = partition_open(&world->job, 0, 1, NULL);
+    assert_non_null(world->reference);
+    const struct wire_assignment assignments[] = {
+        {.origin = origins[0], .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
+        {.origin = origins[1], .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1}};
+    partition_expect(world->reference, assignments, ORIGINS);
+    world->plan.epoch = 1;
+    world->resume = "";
+    return world;
 }
 
 static actor_id named(int s) {
@@ -674,17 +632,16 @@ static unsigned rows_sent(struct world *world, actor_id from, struct message *me
     struct rows_view views[WIRE_TABLES_MAX];
     unsigned rows = 0;
     message->epoch = world->plan.epoch;
-    assert_int_equal(world->network.queued, 0);
+    assert_int_equal(world->network.io.count, 0);
     server_receive(&world->servers[0], from, message);
-    assert_int_equal(world->network.queued, 1);
-    *answer = world->network.queue[0].message; /* the queue still owns its frames */
+    assert_int_equal(world->network.io.count, 1);
+    *answer = world->network.io.sent[0].message; /* the queue still owns its frames */
     int count = rows_check(answer, world->job.shapes, TABLES, views, NULL);
     assert_true(count >= 0);
     while (count-- > 0) {
         rows += views[count].count;
     }
-    message_close(&world->network.queue[0].message);
-    world->network.queued = 0;
+    fake_io_forget(&world->network.io);
     return rows;
 }
 
@@ -785,15 +742,15 @@ TEST(a_follower_asks_again_once) {
     for (unsigned i = 0; i < 2; i++) {
         server_receive(&world->servers[1], server_id(0), &sent);
     }
-    assert_int_equal(world->network.queued, 1);
-    assert_int_equal(world->network.queue[0].message.follow.again, 1);
-    assert_int_equal(world->network.queue[0].message.follow.clock, 2);
+    assert_int_equal(world->network.io.count, 1);
+    assert_int_equal(world->network.io.sent[0].message.follow.again, 1);
+    assert_int_equal(world->network.io.sent[0].message.follow.clock, 2);
     settle(world);
     pass(world, SERVER_FOLLOW_RETRY_MAX_US); /* the request is lost */
     sent.update.follow = world->servers[1].replicas[0].following.number;
     server_receive(&world->servers[1], server_id(0), &sent);
-    assert_int_equal(world->network.queued, 1);
-    assert_int_equal(world->network.queue[0].message.follow.again, 1);
+    assert_int_equal(world->network.io.count, 1);
+    assert_int_equal(world->network.io.sent[0].message.follow.again, 1);
     settle(world);
     world->down[0] = false;
 }
@@ -1309,7 +1266,6 @@ TEST(what_a_cache_must_not_give) {
         assert_int_equal(world->heard.failures, 1); /* no state to serve */
         assert_null(world->servers[2].replicas[0].partition);
         world->heard.failures = 0;
-        world_close(world);
     }
 }
 
@@ -1405,7 +1361,6 @@ TEST(what_is_durable) {
         uint64_t own = cases[c].traditional ? 5 : waits ? cases[c].durable : 4;
         assert_int_equal(durable(world, 0), own);
         assert_int_equal(partition_at(world, 0)->point_count > 0, !cases[c].traditional);
-        world_close(world);
     }
 }
 
@@ -1452,7 +1407,6 @@ TEST(a_next_server_without_a_backup_waits_for_the_present_one) {
         assert_int_equal(durable(world, 0), 3);
         run_clocks(world, 2, 4, 4, 0);
         assert_int_equal(durable(world, 2), 4);
-        world_close(world);
     }
 }
 
@@ -1527,7 +1481,6 @@ TEST(pushes_are_whole_where_they_are_kept) {
         place(world, 0, NEVER, 0, NEVER);
         new_plan(world, WIRE_CLOCK_NEVER, 2);
         assert_int_equal(partition_at(world, 0)->pushes_all, c == 0);
-        world_close(world);
     }
 }
 
@@ -1548,7 +1501,6 @@ TEST(an_only_copy_counts_while_a_backup_is_made) {
         place(world, 0, NEVER, 0, 2);
         new_plan(world, WIRE_CLOCK_NEVER, 2);
         assert_int_equal(durable(world, 0), transient != 0 ? 4 : 2);
-        world_close(world);
     }
 }
 
@@ -1722,16 +1674,16 @@ TEST(subscriptions_of_who_left_are_dropped) {
     struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .epoch = 1};
     subscribe.subscribe.request = 1;
     server_receive(&world->servers[0], guest, &subscribe);
-    assert_int_equal(world->network.queued, 1);
-    assert_int_equal(world->network.queue[0].message.type, MESSAGE_PUSH);
-    assert_int_equal(world->network.queue[0].message.push.request, 0);
-    assert_int_equal(world->network.queue[0].message.frame_count, 0);
-    world->network.queued = 0; /* drops the answer */
+    assert_int_equal(world->network.io.count, 1);
+    assert_int_equal(world->network.io.sent[0].message.type, MESSAGE_PUSH);
+    assert_int_equal(world->network.io.sent[0].message.push.request, 0);
+    assert_int_equal(world->network.io.sent[0].message.frame_count, 0);
+    fake_io_forget(&world->network.io); /* drops the answer */
     assert_null(partition_subscription(partition_at(world, 0), guest));
     world->plan.guest = guest;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     server_receive(&world->servers[0], guest, &subscribe);
-    world->network.queued = 0;
+    fake_io_forget(&world->network.io);
     assert_int_equal(partition_subscription(partition_at(world, 0), guest)->needs_from, WIRE_CLOCK_NEVER);
     world->plan.guest = ACTOR_NONE;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
@@ -1931,15 +1883,4 @@ TEST(who_subscribes_for_the_plan_after_next_is_not_forgotten) {
     send_subscribe(world, 0, 0, 9, 5, false);
     assert_int_equal(last_push(world, 0, 0)->request, 9);
     assert_non_null(partition_subscription(partition_at(world, 0), origins[0]));
-}
-
-static int close_all(void **state) {
-    while (open_worlds != NULL) {
-        world_close(open_worlds);
-    }
-    return 0;
-}
-
-int main(void) {
-    return tests_run_each(NULL, close_all);
 }

@@ -316,7 +316,11 @@ TEST(shards_that_are_left_are_dropped) {
     data_unpin(&f.data, f.shards + SHARDS / 2, SHARDS / 2);
     for (uint32_t s = 0; s < SHARDS; s++) {
         assert_int_equal(data_has(&f.data, s), s < SHARDS / 2);
-        assert_true((f.data.shards[s].spilled[AML_TRAIN].count > 0) == (s < SHARDS / 2));
+        const struct data_records *records = &f.data.shards[s].records[AML_TRAIN];
+        assert_true((records->on_disk > 0) == (s < SHARDS / 2));
+        for (uint32_t e = 0; e < records->extent_count; e++) {
+            assert_true(records->extents[e].on_disk == (records->extents[e].records == NULL));
+        }
     }
     assert_false(data_pin(&f.data, f.shards + SHARDS / 2, SHARDS / 2));
     read_items(&f);
@@ -345,8 +349,8 @@ TEST(damaged_records_are_an_error) {
         struct error error = {0};
         fixture_open(&f, kind, LITTLE);
         take_all(&f);
-        const struct data_segment *segment = &f.data.shards[7].spilled[AML_TRAIN].segments[0];
-        damage(&f.data.limit.records, segment->offset + segment->bytes / 2);
+        const struct data_extent *extent = &f.data.shards[7].records[AML_TRAIN].extents[0];
+        damage(&f.data.limit.records, extent->offset + extent->bytes / 2);
         if (kind != RATINGS) {
             assert_null(data_pack(&f.data, 7, NULL));
         }

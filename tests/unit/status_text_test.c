@@ -8,10 +8,10 @@ static char *print(const char *json) {
     char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
-    json_t *status = json_loads(json, 0, NULL);
+    struct report_line *status = report_line_read(json, strlen(json), NULL);
     assert_non_null(status);
     status_print(stream, status);
-    json_decref(status);
+    report_line_drop(status);
     fclose(stream);
     for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
         assert_true(strcspn(line, "\n") <= COLUMNS);

@@ -1,7 +1,7 @@
 /* The parts of the data that a clock works on by each strategy, where strategies may change, and when `auto` changes
  * them. */
 #include "agileml/collective/strategy.h"
-#include "agileml/collective/strategy_auto.h"
+#include "agileml/control/decide/strategy_auto.h"
 #include "tests/test.h"
 
 #include "agileml/base/hash.h"

@@ -4,10 +4,8 @@
 
 enum { USER = 0, ITEM, RATING, ROLES };
 
-static const char *const user_names[] = {"user", "userid", NULL};
-static const char *const item_names[] = {"item", "itemid", "movieid", NULL};
-static const char *const rating_names[] = {"rating", "say\"so", NULL};
-static const struct text_role roles[ROLES] = {{"user", user_names}, {"item", item_names}, {"rating", rating_names}};
+static const struct text_role roles[ROLES] = {
+    {"user", "user userid"}, {"item", "item itemid movieid"}, {"rating", "rating say\"so"}};
 
 static void assert_places(const char *line, enum text_separator separator, int user, int item, int rating,
                           size_t columns) {
@@ -66,8 +64,7 @@ TEST(long_names) {
     for (size_t length = TEXT_COLUMN_NAME_MAX - 1; length <= TEXT_COLUMN_NAME_MAX + 1; length++) {
         char name[TEXT_COLUMN_NAME_MAX + 2] = "";
         memset(name, 'x', length);
-        const char *const names[] = {name, NULL};
-        const struct text_role role = {"long", names};
+        const struct text_role role = {"long", name};
         int place;
         size_t count;
         struct error error = {0};

@@ -32,10 +32,10 @@ static const char *drawn(struct top_view *view, int rows, int columns) {
 }
 
 static void take(struct top_view *view, const char *json, double now) {
-    json_t *status = json_loads(json, 0, NULL);
+    struct report_line *status = report_line_read(json, strlen(json), NULL);
     assert_non_null(status);
     top_view_take(view, status, now);
-    json_decref(status);
+    report_line_drop(status);
 }
 
 #define NODE(name, pid, items, clock)                                                                                  \

@@ -236,7 +236,7 @@ TEST(another_strategy_begins_anew) {
                                   .network_share = 0.05};
     for (unsigned i = 0; i < TUNER_STEADY - 1; i++) {
         tuner_add(&tuner, &sample);
-        assert_int_equal(tuner.trial, STAGE_AUTO);
+        assert_int_equal(tuner.tried, STAGE_AUTO);
         assert_int_equal(tuner.chosen, STAGE_AUTO);
     }
     assert_true(tuner_thresholds(&tuner).to_2 == PLAN_THRESHOLD_2);
@@ -272,9 +272,9 @@ TEST(trials) {
         add_samples(&tuner, STAGE_1, 2, 7, 1, 0.9); /* then the stage changes */
         add_samples(&tuner, STAGE_2, 2, cases[c].samples - 1, cases[c].seconds, 0.9);
         assert_int_equal(tuner_stage(&tuner, 2, 2, STAGE_2), STAGE_2);
-        assert_int_equal(tuner.trial, STAGE_2);
+        assert_int_equal(tuner.tried, STAGE_2);
         add_samples(&tuner, STAGE_2, 2, 1, cases[c].seconds, 0.9);
-        assert_int_equal(tuner.trial, STAGE_AUTO);
+        assert_int_equal(tuner.tried, STAGE_AUTO);
         assert_int_equal(tuner.spent, cases[c].samples);
         assert_int_equal(tuner_stage(&tuner, 2, 2, STAGE_2), cases[c].chosen);
         assert_int_equal(tuner_stage(&tuner, 2, 2, STAGE_1), cases[c].chosen);
@@ -293,7 +293,7 @@ TEST(membership_ends_a_trial) {
     assert_int_equal(tuner_stage(&tuner, 2, 2, STAGE_2), STAGE_2);
     assert_int_equal(tuner_stage(&tuner, 2, 1, STAGE_2), STAGE_1);
     add_samples(&tuner, STAGE_1, 1, 1, 1, 0.9);
-    assert_int_equal(tuner.trial, STAGE_AUTO);
+    assert_int_equal(tuner.tried, STAGE_AUTO);
     assert_true(tuner_thresholds(&tuner).to_2 == PLAN_THRESHOLD_2);
     assert_int_equal(tuner_stage(&tuner, 2, 1, STAGE_1), STAGE_1);
 }

@@ -33,7 +33,7 @@ class Chart {
         this.options = options;
         this.legend = element("div", { className: "legend" });
         this.plot = element("div", { className: "plot" },
-            element("p", { className: "none", textContent: "No values so far" }));
+            element("p", { className: "none", textContent: "No values" }));
         this.table = element("tbody");
         this.head = element("tr");
         this.details = element("details", {}, element("summary", { textContent: "Values as a table" }),

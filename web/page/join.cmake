@@ -1,5 +1,6 @@
 # Joins index.html, page.css, the SCRIPTS and dygraphs into one page: OUTPUT.html, and OUTPUT.c, which has its bytes.
-# Called by CMakeLists.txt: cmake -D FOLDER= -D SCRIPTS= -D DYGRAPHS_JS= -D DYGRAPHS_CSS= -D OUTPUT= -P join.cmake
+# REPORT_KEYS are those of iterations and clocks in KEYS (agileml/wire/report_keys.def). Called by CMakeLists.txt:
+# cmake -D FOLDER= -D SCRIPTS= -D KEYS= -D DYGRAPHS_JS= -D DYGRAPHS_CSS= -D OUTPUT= -P join.cmake
 cmake_minimum_required(VERSION 3.25)
 
 # Sets `variable` to the SHA-256 of `text` in base64, as a Content-Security-Policy names an inline script.
@@ -38,6 +39,14 @@ foreach(script IN LISTS SCRIPTS)
     read(text "${FOLDER}/${script}")
     string(APPEND own "${text}\n")
 endforeach()
+set(keys "")
+file(STRINGS "${KEYS}" rows REGEX "^KEY\\([^,]*(CLOCK|ITERATION)")
+foreach(row IN LISTS rows)
+    if(row MATCHES "^KEY\\([^,]*, [A-Z_]+, ([a-z0-9_]+), ") # a ; in a text makes two items of a row
+        string(APPEND keys "\"${CMAKE_MATCH_1}\", ")
+    endif()
+endforeach()
+set(own "const REPORT_KEYS = new Set([${keys}]);\n${own}")
 set(js "${dygraphs_js}\n(() => {\n\"use strict\";\n${own}})();\n")
 
 hash_base64(css_hash "${css}")

@@ -62,9 +62,6 @@ class Newest {
     }
 }
 
-const NOT_METRICS = new Set(["type", "iteration", "iterations", "seconds", "stage", "reliable", "transient",
-    "feeders", "memory_bytes", "bytes_sent", "bytes_received", "items", "items_per_second", "imbalance", "clock",
-    "partial"]);
 const MARKS = {
     stage: { letter: "S", label: "stage changed", colour: "c4" },
     balance: { letter: "B", label: "shares or servers changed for slow nodes", colour: "c8" },
@@ -177,7 +174,8 @@ class Report {
     }
     findMetrics(line) {
         for (const key of Object.keys(line)) {
-            if (!NOT_METRICS.has(key) && !this.metrics.includes(key) && this.metrics.length < 12) {
+            const metric = key === "objective" || !REPORT_KEYS.has(key);
+            if (metric && !this.metrics.includes(key) && this.metrics.length < 12) {
                 this.metrics.push(key);
             }
         }

@@ -33,8 +33,8 @@ static inline uint64_t client_now(const struct client *client) {
 
 void client_open_subscription(const struct client *client, struct client_subscription *subscription, actor_id server);
 void client_close_subscription(struct client_subscription *subscription);
-/* Subscribes to the partition's rows that are not subscribed to, with both its servers. AML_ELIMIT as
- * client_subscribe. */
+/* Subscribes to those rows of the partition that have no subscription yet, at both of the partition's servers. Returns
+ * AML_ELIMIT like client_subscribe. */
 int client_ask(struct client *client, uint32_t number, struct error *error);
 /* Sends the open request: for the rows between `answered` and `asked`, or, with `only`, for all. */
 void client_send_request(struct client *client, uint32_t number, struct client_subscription *subscription);

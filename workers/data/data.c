@@ -40,8 +40,8 @@ void data_open(struct data *data, const struct aml_app *app, uint32_t shards, si
 /* ---- Chunks and the fingerprint ---- */
 
 static void chunk_free(struct data_chunk *chunk) {
-    free(chunk->run[AML_TRAIN].records);
-    free(chunk->run[AML_TEST].records);
+    free(chunk->kept[AML_TRAIN].records);
+    free(chunk->kept[AML_TEST].records);
     free(chunk->places);
     free(chunk->totals);
     free(chunk);
@@ -203,11 +203,11 @@ static bool chunk_keeps(const struct data *data, const struct data_chunk *chunk,
 static void fold_record(struct data *data, const struct data_chunk *chunk, struct data_shard *shard, unsigned use,
                         const unsigned char *record, size_t size) {
     if (chunk_is_of_piece(data, chunk)) {
-        struct data_passage *segment = data_piece_segment(data, shard, (uint32_t)(chunk->place >> 48));
-        memcpy(data_run_append(&segment->runs[use], size), record, size);
+        struct data_piece *piece = data_piece_of(data, shard, data->division.reading);
+        memcpy(data_records_append(&piece->records[use], (uint32_t)(chunk->place >> 48), size), record, size);
         data->division.bytes += size;
     } else {
-        memcpy(data_run_append(&shard->runs[use], size), record, size);
+        memcpy(data_records_append(&shard->records[use], 0, size), record, size);
         data->bytes += size;
     }
 }
@@ -215,8 +215,8 @@ static void fold_record(struct data *data, const struct data_chunk *chunk, struc
 /* Puts a chunk's records and totals into the shards, and frees it. */
 static void chunk_fold(struct data *data, struct data_chunk *chunk) {
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
-        const unsigned char *entry = chunk->run[use].records;
-        for (size_t i = 0; i < chunk->run[use].count; i++) {
+        const unsigned char *entry = chunk->kept[use].records;
+        for (size_t i = 0; i < chunk->kept[use].count; i++) {
             uint32_t number;
             memcpy(&number, entry, sizeof number);
             entry += sizeof number;
@@ -269,8 +269,8 @@ static void end_whole(struct data *data, bool whole, const struct wire_input_sha
         } else {
             data_pieces_drop(data, shard);
         }
-        data_run_fit(&shard->runs[AML_TRAIN]);
-        data_run_fit(&shard->runs[AML_TEST]);
+        data_records_fit(&shard->records[AML_TRAIN]);
+        data_records_fit(&shard->records[AML_TEST]);
         shard->wish = DATA_IGNORED;
     }
     data->complete = data->complete || whole;
@@ -322,7 +322,7 @@ uint32_t data_stretch_begin(struct data *data) {
 struct data_chunk *data_chunk_open_own(struct data *data) {
     uint32_t number = data->own_chunks++;
     return data_chunk_open(data, data_next_order(data),
-                           data_place(data->stretch, number / DATA_SPLIT_CHUNKS_MAX, number));
+                           data_place(data->stretch, number / DATA_EXTENT_CHUNKS_MAX, number));
 }
 
 uint64_t data_next_order(struct data *data) {
@@ -333,7 +333,7 @@ uint64_t data_next_order(struct data *data) {
 }
 
 void data_chunk_close(struct data *data, struct data_chunk *chunk) {
-    size_t bytes = chunk->run[AML_TRAIN].bytes;
+    size_t bytes = chunk->kept[AML_TRAIN].bytes;
     atomic_store_explicit(&data->chunk_bytes, bytes + bytes / CHUNK_SPARE, memory_order_relaxed);
     pthread_mutex_lock(&data->lock);
     tally_put_back(data, chunk);
@@ -363,12 +363,12 @@ static inline unsigned char *chunk_append(const struct data *data, struct data_c
         return NULL;
     }
     chunk->shard = shard;
-    struct data_run *run = &chunk->run[use];
-    if (run->records == NULL && use == AML_TRAIN && chunk->expected > 0) {
-        run->capacity = chunk->expected;
-        run->records = memory_resized(NULL, run->capacity, 1);
+    struct data_extent *kept = &chunk->kept[use];
+    if (kept->records == NULL && use == AML_TRAIN && chunk->expected > 0) {
+        kept->capacity = chunk->expected;
+        kept->records = memory_resized(NULL, kept->capacity, 1);
     }
-    unsigned char *entry = data_run_append(run, sizeof shard + size);
+    unsigned char *entry = data_extent_append(kept, sizeof shard + size);
     memcpy(entry, &shard, sizeof shard);
     return entry + sizeof shard;
 }

@@ -13,7 +13,7 @@
  *   other varied items         are made from the records for each set
  *
  * Data beyond a limit is on disk (data_limit_memory). While the input is read, records are written out whenever there
- * are too many: of each shard, segment after segment. A set whose items and records are more than the limit is a file,
+ * are too many: of each shard, extent after extent. A set whose items and records are more than the limit is a file,
  * with the same blocks in the same order, which is mapped; a thread reads it ahead of the clocks.
  *
  * The *fingerprint* of the input is made while it is read. For each data shard it has the number of items and a hash of
@@ -36,25 +36,25 @@ enum {
     DATA_CHUNK_BYTES = 4 << 20, /* bytes of emitted records with which a chunk is full */
 };
 
-/* A piece of a shard's records on disk. */
-struct data_segment {
-    uint64_t offset, hash; /* place in data_limit.records; hash of the bytes */
-    size_t bytes;
-    uint32_t count;
-};
-
-/* The records of a shard that are on disk. They come before those in memory. */
-struct data_spilled {
-    struct data_segment *segments; /* in the order of the input */
-    uint32_t segment_count;
-    size_t count, bytes; /* of the records */
-};
-
-/* Records, one behind the other. */
-struct data_run {
-    unsigned char *records;
+/* Records from an extent of the input, one behind the other: of one shard, or of all that a thread emits. */
+struct data_extent {
+    unsigned char *records; /* NULL: there are none in memory */
     size_t count;
     size_t bytes, capacity; /* size of the records; size of the memory */
+    uint32_t stretch;       /* of a divided reading (data_stretch_begin), else 0 */
+    uint32_t part;          /* of a divided input, while a shard is put together */
+    bool on_disk;           /* or on their way there */
+    uint64_t offset, hash;  /* on disk: place in data_limit.records; hash of the bytes */
+};
+
+/* All records of one use that a shard, or its piece, has: in memory, or on disk. */
+struct data_records {
+    struct data_extent open;     /* what the present reading appends, not counted; data_records_end adds it */
+    struct data_extent *extents; /* in the order of the input. Of a shard: those on disk, then one in memory. None when
+                                    a store or an order has the records */
+    uint32_t extent_count;
+    size_t count, bytes; /* of the extents' records, or of the items made of them */
+    size_t on_disk;      /* those of `bytes` that are not in memory */
 };
 
 /* A training record, and the part of an iteration that it was dealt to. */
@@ -62,27 +62,19 @@ struct data_dealt {
     uint32_t part, record;
 };
 
-/* The records that a shard has from one stretch of a reading (data_stretch_begin). */
-struct data_passage {
-    uint32_t stretch;
-    struct data_run runs[2]; /* by enum aml_item_use */
-};
-
 /* The records that a shard has from one part of a divided input. */
 struct data_piece {
-    struct data_passage *segments; /* by stretch, ascending; those without records are left out */
-    uint32_t count;
-    bool here; /* the whole piece is here */
-    bool gone; /* the node that has read the part does not have the piece any more */
+    struct data_records records[2]; /* by enum aml_item_use; in memory */
+    bool here;                      /* the whole piece is here */
+    bool gone;                      /* the node that has read the part does not have the piece any more */
     struct wire_input_shard tally;
     double totals[WIRE_TOTALS];
 };
 
 struct data_shard {
-    struct data_run runs[2];        /* by enum aml_item_use, in the order of the input */
-    struct data_spilled spilled[2]; /* by enum aml_item_use */
-    struct data_order *order;       /* the items made from records with fixed rows; NULL: `runs` has the records */
-    struct data_store *store;       /* the set's store that has taken the records over; NULL: `runs` has them */
+    struct data_records records[2]; /* by enum aml_item_use */
+    struct data_order *order;       /* the items made from records with fixed rows; NULL: `records` has them */
+    struct data_store *store;       /* the set's store that has taken the records over; NULL: `records` has them */
     uint32_t first[2];              /* place of this shard's first record in `store`, by enum aml_item_use */
     struct data_dealt *dealt;       /* the training records by part, for batches; NULL: not listed yet */
     double totals[WIRE_TOTALS];     /* over the records */
@@ -105,15 +97,15 @@ struct data_tally {
 
 /* The items that one thread emits from a piece of the input; data_chunk_close puts them into the shards. */
 struct data_chunk {
-    struct data_tally *tally; /* used by this thread while the chunk is open */
-    uint64_t order;           /* chunks are put into the shards in this order, whichever is closed first */
-    uint64_t place;           /* in the input: see data_place */
-    struct data_run run[2];   /* by enum aml_item_use: for each item the shard's number (uint32_t), then the record */
-    uint64_t emitted[2];      /* items emitted, whether kept or not */
-    size_t given;             /* bytes of the records of the emitted items */
-    size_t expected;          /* expected bytes of run[AML_TRAIN]: those of the chunk before; 0: not known */
-    int64_t shard;            /* of the last item; -1: it was not kept */
-    uint32_t *places;         /* by shard: 1 + its place in totals; 0: it has none. NULL until there are totals */
+    struct data_tally *tally;   /* used by this thread while the chunk is open */
+    uint64_t order;             /* chunks are put into the shards in this order, whichever is closed first */
+    uint64_t place;             /* in the input: see data_place */
+    struct data_extent kept[2]; /* by enum aml_item_use: for each item the shard's number (uint32_t), then the record */
+    uint64_t emitted[2];        /* items emitted, whether kept or not */
+    size_t given;               /* bytes of the records of the emitted items */
+    size_t expected;            /* expected bytes of kept[AML_TRAIN]: those of the chunk before; 0: not known */
+    int64_t shard;              /* of the last item; -1: it was not kept */
+    uint32_t *places;           /* by shard: 1 + its place in totals; 0: it has none. NULL until there are totals */
     struct {
         uint32_t shard;
         double values[WIRE_TOTALS];
@@ -141,8 +133,8 @@ struct data_limit {
     atomic_bool failed; /* `error` is set */
 };
 
-/* How an input is divided: each of `count` nodes reads one part of each file that the library reads (splits_part). The
- * items that `read` emits itself belong to part 0, since every node's `read` emits them. */
+/* How an input is divided: each of `count` nodes reads one part of each file that the library reads (input_deal_part).
+ * The items that `read` emits itself belong to part 0, since every node's `read` emits them. */
 struct data_division {
     uint32_t count, index; /* the number of parts, and the part that this node reads for all; count 0: the input is not
                               divided */
@@ -298,11 +290,11 @@ bool data_input_news(struct data *data);
  * emits itself before, between and after files. Begins the next stretch and returns its number. All chunks must be
  * closed. */
 uint32_t data_stretch_begin(struct data *data);
-enum { DATA_STRETCHES_MAX = 1 << 16, DATA_SPLITS_MAX = 1 << 24, DATA_SPLIT_CHUNKS_MAX = 1 << 24 };
+enum { DATA_STRETCHES_MAX = 1 << 16, DATA_EXTENTS_MAX = 1 << 24, DATA_EXTENT_CHUNKS_MAX = 1 << 24 };
 
 /* The place of a chunk in the input, which is the same in every process that reads the chunk. */
-static inline uint64_t data_place(uint32_t stretch, uint32_t split, uint32_t chunk) {
-    return (uint64_t)stretch << 48 | (uint64_t)(split % DATA_SPLITS_MAX) << 24 | chunk % DATA_SPLIT_CHUNKS_MAX;
+static inline uint64_t data_place(uint32_t stretch, uint32_t extent, uint32_t chunk) {
+    return (uint64_t)stretch << 48 | (uint64_t)(extent % DATA_EXTENTS_MAX) << 24 | chunk % DATA_EXTENT_CHUNKS_MAX;
 }
 
 /* Opens a chunk, which one thread fills. Orders count from 0; a missing order delays all later chunks until

@@ -17,12 +17,10 @@ static void shards_move(struct data *data, const uint32_t *shards, uint32_t coun
         shard->store = store;
         store->refs++;
         for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
-            struct data_run *run = &shard->runs[use];
-            free(run->records);
-            run->records = NULL;
-            run->capacity = 0;
+            struct data_records *records = &shard->records[use];
+            data_records_replace(data, records, records->bytes);
             shard->first[use] = first[use];
-            first[use] += (uint32_t)run->count;
+            first[use] += (uint32_t)records->count;
         }
     }
     pthread_mutex_unlock(&data->lock);
@@ -53,8 +51,8 @@ int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, cons
     totals_clear(set->totals);
     for (uint32_t s = 0; s < count; s++) {
         const struct data_shard *shard = &data->shards[shards[s]];
-        set->count += shard_count(shard, AML_TRAIN);
-        set->test_count += shard_count(shard, AML_TEST);
+        set->count += shard->records[AML_TRAIN].count;
+        set->test_count += shard->records[AML_TEST].count;
         totals_add(set->totals, shard->totals);
     }
     if (set->count > UINT32_MAX || set->test_count > UINT32_MAX) {

@@ -18,22 +18,21 @@ static int order_of_parts(const void *a, const void *b) {
 /* Lists the shard's training records by their part, once. Under the lock. */
 static const struct data_dealt *dealt_of(struct data *data, uint32_t number, const struct data_dealing *dealing) {
     struct data_shard *shard = &data->shards[number];
-    size_t count = shard_count(shard, AML_TRAIN);
+    size_t count = shard->records[AML_TRAIN].count;
     if (shard->dealt != NULL || count == 0) {
         return shard->dealt;
     }
-    struct data_set set = {.slices = 1};
-    const struct arranging arranging = {.data = data, .seed = dealing->seed, .set = &set};
-    struct hand *hands = solo_hands(dealing->clocks);
+    struct data_set set = {.clocks = dealing->clocks, .slices = 1};
+    const struct arranging arranging = {
+        .data = data, .shards = &number, .shard_count = 1, .seed = dealing->seed, .set = &set};
     struct solo *items = memory_resized(NULL, count, sizeof *items);
-    solo_list_shard(&arranging, number, AML_TRAIN, 0, 0, hands, dealing->clocks, items);
+    solo_list(&arranging, AML_TRAIN, 0, 1, 0, items);
     shard->dealt = memory_resized(NULL, count, sizeof *shard->dealt);
     for (size_t i = 0; i < count; i++) {
         shard->dealt[i] = (struct data_dealt){.part = items[i].part, .record = items[i].number};
     }
     qsort(shard->dealt, count, sizeof *shard->dealt, order_of_parts);
     free(items);
-    free(hands);
     return shard->dealt;
 }
 
@@ -75,10 +74,10 @@ bool data_batch_open(struct data *data, uint32_t number, const struct data_deali
     const struct data_shard *shard = &data->shards[number];
     bool stored =
         set != NULL ? set->store != NULL && shard->store == set->store : !data->varied || shard->store != NULL;
-    bool here = shard->held && shard->spilled[AML_TRAIN].count == 0 && data->rowless && stored;
+    bool here = shard->held && shard->records[AML_TRAIN].on_disk == 0 && data->rowless && stored;
     if (here) {
         const struct data_dealt *dealt = dealt_of(data, number, dealing);
-        size_t all = shard->runs[AML_TRAIN].count;
+        size_t all = shard->records[AML_TRAIN].count;
         size_t first = first_of_part(dealt, all, part);
         batch->count = (uint32_t)(first_of_part(dealt, all, part + 1) - first);
         batch->records = memory_resized(NULL, batch->count, sizeof *batch->records);

@@ -43,7 +43,6 @@ struct sorted_run {
 struct sorting {
     const struct arranging *arranging;
     enum aml_item_use use;
-    unsigned parts; /* of the iteration */
     struct spill_file file;
     struct sorted_run *runs;
     uint32_t run_count;
@@ -68,8 +67,8 @@ bool data_is_for_disk(const struct arranging *arranging) {
     for (uint32_t s = 0; s < arranging->shard_count; s++) {
         const struct data_shard *shard = &data->shards[arranging->shards[s]];
         for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
-            items += data->varied ? shard_bytes(shard, use) : 0; /* an upper bound */
-            spilled += shard->spilled[use].count;
+            items += data->varied ? shard->records[use].bytes : 0; /* an upper bound */
+            spilled += shard->records[use].on_disk;
         }
     }
     size_t lists = (set->count > set->test_count ? set->count : set->test_count) * sizeof(struct solo);
@@ -118,9 +117,9 @@ static uint32_t batch_size(const struct sorting *sorting, uint32_t s) {
     size_t lists = 0;
     uint32_t first = s;
     for (; s < arranging->shard_count; s++) {
-        const struct data_shard *shard = &arranging->data->shards[arranging->shards[s]];
-        bytes += shard_bytes(shard, sorting->use);
-        lists += shard_count(shard, sorting->use) * sizeof(struct solo);
+        const struct data_records *records = &arranging->data->shards[arranging->shards[s]].records[sorting->use];
+        bytes += records->bytes;
+        lists += records->count * sizeof(struct solo);
         if (s > first && (bytes > most || lists > most)) {
             break;
         }
@@ -132,35 +131,27 @@ static uint32_t batch_size(const struct sorting *sorting, uint32_t s) {
 static int write_runs(struct sorting *sorting, struct error *error) {
     const struct arranging *arranging = sorting->arranging;
     const struct data *data = arranging->data;
-    struct hand *hands = solo_hands(sorting->parts);
-    unsigned slice = 0;
     uint32_t number = 0;
     int result = 0;
     for (uint32_t s = 0, end; s < arranging->shard_count && result == 0; s = end) {
         size_t count = 0;
         end = s + batch_size(sorting, s);
         for (uint32_t b = s; b < end && result == 0; b++) {
-            const struct data_shard *shard = &data->shards[arranging->shards[b]];
-            size_t more = shard_count(shard, sorting->use);
-            room_for_items(sorting, count + more);
-            slice = solo_slice(arranging, sorting->use, slice, b);
-            result = data_spilled_check(data, shard, sorting->use, error);
-            if (result == 0) {
-                solo_list_shard(arranging, arranging->shards[b], sorting->use, slice, number, hands, sorting->parts,
-                                sorting->items + count);
-            }
-            count += more;
-            number += (uint32_t)more;
+            const struct data_records *records = &data->shards[arranging->shards[b]].records[sorting->use];
+            result = data_records_check(data, records, error);
+            count += records->count;
         }
         if (result == 0 && count > 0) {
+            room_for_items(sorting, count);
+            solo_list(arranging, sorting->use, s, end, number, sorting->items);
+            number += (uint32_t)count;
             solo_sort(sorting->items, count);
             result = write_run(sorting, count, error);
         }
         for (uint32_t b = s; b < end; b++) {
-            data_spilled_forget(data, &data->shards[arranging->shards[b]], sorting->use);
+            data_records_forget(data, &data->shards[arranging->shards[b]].records[sorting->use]);
         }
     }
-    free(hands);
     result = result != 0 ? result : spill_flush(&sorting->file, error);
     return result != 0 || sorting->file.size == 0 ? result : spill_map(&sorting->file, error);
 }
@@ -280,22 +271,10 @@ static int write_items(struct sorting *sorting, size_t count, struct error *erro
     return result;
 }
 
-/* Counts the items of each block, and their bytes if they are varied. Each count stands one place after its block's. */
-static void count_items(const struct sorting *sorting, size_t count, size_t *starts, size_t *offsets) {
+/* Reads all runs side by side, and appends the items to the set's file. */
+static int merge_runs(struct sorting *sorting, const struct solo_blocks *blocks, struct error *error) {
     unsigned threads = sorting->arranging->set->threads;
-    for (size_t i = 0; i < count; i++) {
-        const struct solo *item = &sorting->items[i];
-        size_t block = (size_t)item->part * threads + item->thread;
-        starts[block + 1]++;
-        if (offsets != NULL) {
-            offsets[block + 1] += solo_bytes(sorting->arranging->data, item);
-        }
-    }
-}
-
-/* Reads all runs side by side, and appends the items to the set's file. `parts` are those of the set's blocks. */
-static int merge_runs(struct sorting *sorting, uint32_t parts, size_t *starts, size_t *offsets, struct error *error) {
-    unsigned threads = sorting->arranging->set->threads;
+    uint32_t parts = (uint32_t)(blocks->count / threads);
     int result = 0;
     for (uint32_t part = 0; part < parts && result == 0; part++) {
         size_t count = 0;
@@ -306,37 +285,25 @@ static int merge_runs(struct sorting *sorting, uint32_t parts, size_t *starts, s
         }
         if (result == 0 && count > 0) {
             solo_deal_threads(sorting->items, count, threads);
-            count_items(sorting, count, starts, offsets);
+            solo_blocks_add(sorting->arranging, blocks, sorting->items, count);
             result = write_items(sorting, count, error);
             drop_behind(sorting);
         }
     }
-    size_t blocks = (size_t)parts * threads;
-    for (size_t b = 0; b < blocks; b++) {
-        starts[b + 1] += starts[b];
-        if (offsets != NULL) {
-            offsets[b + 1] += offsets[b];
-        }
-    }
+    solo_blocks_end(blocks);
     return result;
 }
 
 /* ---- The set ---- */
 
 static int arrange_use(const struct arranging *arranging, enum aml_item_use use, struct error *error) {
-    struct data_set *set = arranging->set;
-    struct sorting sorting = {.arranging = arranging, .use = use, .parts = use == AML_TRAIN ? set->clocks : 1};
-    uint32_t parts = sorting.parts * (use == AML_TRAIN ? set->slices : 1);
-    size_t blocks = (size_t)parts * set->threads;
-    size_t *starts = memory_zeroed(blocks + 1, sizeof *starts);
-    size_t *offsets = arranging->data->varied ? memory_zeroed(blocks + 1, sizeof *offsets) : NULL;
-    *(use == AML_TRAIN ? &set->starts : &set->test_starts) = starts;
-    *(use == AML_TRAIN ? &set->offsets : &set->test_offsets) = offsets;
+    struct sorting sorting = {.arranging = arranging, .use = use};
+    const struct solo_blocks blocks = solo_blocks_make(arranging, use);
     sorting.copies_room = arranging->data->limit.bytes / COPIES_SHARE;
     sorting.copies = memory_resized(NULL, sorting.copies_room, 1); /* untouched pages cost nothing */
     int result = spill_open(&sorting.file, arranging->data->limit.spill, error);
     result = result != 0 ? result : write_runs(&sorting, error);
-    result = result != 0 ? result : merge_runs(&sorting, parts, starts, offsets, error);
+    result = result != 0 ? result : merge_runs(&sorting, &blocks, error);
     if (result == 0) {
         solo_name_items(arranging, use);
     }
@@ -356,8 +323,8 @@ static int check_room(const struct arranging *arranging, struct error *error) {
     const struct data *data = arranging->data;
     uint64_t bytes = 0;
     for (uint32_t s = 0; s < arranging->shard_count; s++) {
-        const struct data_shard *shard = &data->shards[arranging->shards[s]];
-        bytes += shard_bytes(shard, AML_TRAIN) + shard_count(shard, AML_TRAIN) * sizeof(struct run_entry);
+        const struct data_records *records = &data->shards[arranging->shards[s]].records[AML_TRAIN];
+        bytes += records->bytes + records->count * sizeof(struct run_entry);
     }
     return spill_check_room(data->limit.spill, bytes, error);
 }

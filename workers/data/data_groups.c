@@ -48,13 +48,13 @@ static int batch_to_items(const struct arranging *arranging, const unsigned char
 }
 
 /* Turns a shard's records of one use into items, in their order. The caller frees *items. */
-static int records_to_items(const struct arranging *arranging, const struct data_run *run, unsigned char **items,
+static int records_to_items(const struct arranging *arranging, const struct data_extent *records, unsigned char **items,
                             struct error *error) {
     const struct data *data = arranging->data;
-    *items = memory_resized(NULL, run->count, data->item_size);
-    for (size_t first = 0; first < run->count; first += DATA_ROWS_BATCH) {
-        size_t count = run->count - first < DATA_ROWS_BATCH ? run->count - first : DATA_ROWS_BATCH;
-        int result = batch_to_items(arranging, run->records + first * data->record_size, count,
+    *items = memory_resized(NULL, records->count, data->item_size);
+    for (size_t first = 0; first < records->count; first += DATA_ROWS_BATCH) {
+        size_t count = records->count - first < DATA_ROWS_BATCH ? records->count - first : DATA_ROWS_BATCH;
+        int result = batch_to_items(arranging, records->records + first * data->record_size, count,
                                     *items + first * data->item_size, error);
         if (result != 0) {
             return result;
@@ -81,17 +81,17 @@ static int place_order(const void *a, const void *b) {
     return left->record < right->record ? -1 : left->record > right->record;
 }
 
-static struct place *places_make(const struct arranging *arranging, const struct data_run *run) {
+static struct place *places_make(const struct arranging *arranging, const struct data_extent *records) {
     const struct data *data = arranging->data;
-    struct place *places = memory_resized(NULL, run->count, sizeof *places);
-    for (size_t i = 0; i < run->count; i++) {
-        uint64_t key = record_key(run->records + i * data->record_size, 0);
+    struct place *places = memory_resized(NULL, records->count, sizeof *places);
+    for (size_t i = 0; i < records->count; i++) {
+        uint64_t key = record_key(records->records + i * data->record_size, 0);
         uint64_t hash = hash_mix(arranging->seed ^ hash_mix(key));
         places[i] = (struct place){
             .hash = hash, .part = (uint32_t)(hash >> 33) % arranging->set->clocks, .record = (uint32_t)i};
     }
-    if (run->count > 0) { /* qsort takes no NULL */
-        qsort(places, run->count, sizeof *places, place_order);
+    if (records->count > 0) { /* qsort takes no NULL */
+        qsort(places, records->count, sizeof *places, place_order);
     }
     return places;
 }
@@ -129,13 +129,13 @@ static void groups_find(const struct arranging *arranging, struct place *places,
     }
 }
 
-static int runs_to_order(const struct arranging *arranging, const struct data_run runs[2], struct data_order *order,
-                         struct error *error) {
-    const struct data_run *train = &runs[AML_TRAIN];
+static int extents_to_order(const struct arranging *arranging, const struct data_extent extents[2],
+                            struct data_order *order, struct error *error) {
+    const struct data_extent *train = &extents[AML_TRAIN];
     size_t size = arranging->data->item_size;
     unsigned char *items;
     int result = records_to_items(arranging, train, &items, error);
-    result = result != 0 ? result : records_to_items(arranging, &runs[AML_TEST], &order->items[AML_TEST], error);
+    result = result != 0 ? result : records_to_items(arranging, &extents[AML_TEST], &order->items[AML_TEST], error);
     if (result == 0) {
         struct place *places = places_make(arranging, train);
         groups_find(arranging, places, (uint32_t)train->count, order);
@@ -170,9 +170,9 @@ static void group_ranks(const struct data *data, const struct data_order *order,
 }
 
 void data_order_records(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
-                        const struct data_keys *keys, unsigned char *records) {
+                        const struct data_keys *keys, unsigned char *to) {
     const struct data_order *order = shard->order;
-    size_t count = shard->runs[use].count;
+    size_t count = shard->records[use].count;
     struct place *places = use == AML_TRAIN ? memory_resized(NULL, count, sizeof *places) : NULL;
     for (size_t i = 0, g = 0; use == AML_TRAIN && i < count; i = order->groups[++g]) {
         group_ranks(data, order, keys, order->items[use] + i * data->item_size, places + i,
@@ -183,7 +183,7 @@ void data_order_records(const struct data *data, const struct data_shard *shard,
     }
     for (size_t i = 0; i < count; i++) {
         size_t place = places != NULL ? places[i].record : i;
-        write_record(data, order->items[use] + i * data->item_size, keys, records + place * data->record_size);
+        write_record(data, order->items[use] + i * data->item_size, keys, to + place * data->record_size);
     }
     free(places);
 }
@@ -198,34 +198,29 @@ void data_order_close(struct data_order *order) {
     }
 }
 
-/* Puts all of a shard's records of one use into a run: the shard's own, or one that the caller frees, when some are on
- * disk. */
+/* Finds all of a shard's records of one use as one extent: the shard's own, or one that the caller frees, when some
+ * are on disk. */
 static int shard_load(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
-                      struct data_run *run, struct error *error) {
-    const struct data_run *here = &shard->runs[use];
-    size_t spilled = shard->spilled[use].bytes;
-    *run = *here;
-    if (spilled == 0) {
+                      struct data_extent *whole, struct error *error) {
+    const struct data_records *records = &shard->records[use];
+    if (records->on_disk == 0) {
+        *whole = records->count > 0 ? records->extents[0] : (struct data_extent){.count = 0};
         return 0;
     }
-    run->count = shard_count(shard, use);
-    run->bytes = run->capacity = shard_bytes(shard, use);
-    run->records = memory_resized(NULL, run->bytes, 1);
-    if (here->bytes > 0) {
-        memcpy(run->records + spilled, here->records, here->bytes);
-    }
-    return data_spilled_read(data, shard, use, run->records, error);
+    *whole = (struct data_extent){.count = records->count, .bytes = records->bytes, .capacity = records->bytes};
+    whole->records = memory_resized(NULL, whole->bytes, 1);
+    return data_records_read(data, records, whole->records, error);
 }
 
 static int loaded_to_order(const struct arranging *arranging, const struct data_shard *shard, struct data_order *order,
                            struct error *error) {
-    struct data_run runs[2] = {{.count = 0}};
-    int result = shard_load(arranging->data, shard, AML_TRAIN, &runs[AML_TRAIN], error);
-    result = result != 0 ? result : shard_load(arranging->data, shard, AML_TEST, &runs[AML_TEST], error);
-    result = result != 0 ? result : runs_to_order(arranging, runs, order, error);
+    struct data_extent extents[2] = {{.count = 0}};
+    int result = shard_load(arranging->data, shard, AML_TRAIN, &extents[AML_TRAIN], error);
+    result = result != 0 ? result : shard_load(arranging->data, shard, AML_TEST, &extents[AML_TEST], error);
+    result = result != 0 ? result : extents_to_order(arranging, extents, order, error);
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
-        if (runs[use].records != shard->runs[use].records) {
-            free(runs[use].records);
+        if (shard->records[use].on_disk > 0) {
+            free(extents[use].records);
         }
     }
     return result;
@@ -245,16 +240,11 @@ static int shard_put_in_order(const struct arranging *arranging, uint32_t number
     pthread_mutex_lock(&data->lock);
     shard->order = order;
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
-        struct data_run *run = &shard->runs[use];
-        data->bytes -= run->bytes;
-        run->count = shard_count(shard, use);
-        run->bytes = run->count * data->item_size;
-        data->bytes += run->bytes;
-        free(run->records);
-        run->records = NULL;
-        run->capacity = 0;
+        struct data_records *records = &shard->records[use];
+        data->bytes -= records->bytes - records->on_disk;
+        data_records_replace(data, records, records->count * data->item_size);
+        data->bytes += records->bytes;
     }
-    data_spilled_drop(data, shard);
     data_warn_exceeded(data);
     pthread_mutex_unlock(&data->lock);
     return 0;
@@ -267,7 +257,7 @@ static void shard_use_rows(const struct arranging *arranging, const struct data_
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
         for (unsigned r = 0; r < data->item_rows; r++) {
             const unsigned char *item = shard->order->items[use];
-            for (size_t left = shard->runs[use].count, count; left > 0; left -= count) {
+            for (size_t left = shard->records[use].count, count; left > 0; left -= count) {
                 count = left < DATA_ROWS_BATCH ? left : DATA_ROWS_BATCH;
                 for (size_t i = 0; i < count; i++, item += data->item_size) {
                     slots[i] = item_slot(item, r);
@@ -296,7 +286,7 @@ static uint8_t *make_bins(const struct arranging *arranging) {
     uint64_t *loads = memory_zeroed(set->bins, sizeof *loads);
     for (uint32_t s = 0; s < arranging->shard_count; s++) {
         const struct data_shard *shard = &arranging->data->shards[arranging->shards[s]];
-        for (size_t i = 0; i < shard->runs[AML_TRAIN].count; i++) {
+        for (size_t i = 0; i < shard->records[AML_TRAIN].count; i++) {
             size_t slot = item_slot(shard->order->items[AML_TRAIN] + i * set->item_size, 1);
             if (slot >= capacity) {
                 size_t more = slot + 1 > 2 * capacity ? slot + 1 : 2 * capacity;
@@ -419,7 +409,7 @@ static void fill_tests(const struct arranging *arranging) {
         set->test_starts[thread] = at;
         for (uint32_t s = 0; s < arranging->shard_count; s++) {
             const struct data_shard *shard = &arranging->data->shards[arranging->shards[s]];
-            for (size_t i = 0; i < shard->runs[AML_TEST].count; i++) {
+            for (size_t i = 0; i < shard->records[AML_TEST].count; i++) {
                 const unsigned char *item = shard->order->items[AML_TEST] + i * set->item_size;
                 if (hash_mix(item_slot(item, 0)) % set->threads == thread) {
                     memcpy(set->tests + at++ * set->item_size, item, set->item_size);

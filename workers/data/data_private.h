@@ -53,7 +53,7 @@ static inline uint32_t slice_first(const struct arranging *arranging, unsigned s
     return lots_slice_first(arranging->shard_count, arranging->set->slices - 1, slice);
 }
 
-enum { DATA_RUN_BYTES_MIN = 512 };
+enum { DATA_EXTENT_BYTES_MIN = 512 };
 
 static inline size_t round_up(size_t size, size_t unit) {
     return (size + unit - 1) / unit * unit;
@@ -69,15 +69,6 @@ static inline void totals_add(double totals[WIRE_TOTALS], const double more[WIRE
     for (unsigned t = 0; t < WIRE_TOTALS; t++) {
         totals[t] = t < WIRE_TOTALS / 2 ? totals[t] + more[t] : fmax(totals[t], more[t]);
     }
-}
-
-/* The number and the bytes of a shard's records of one use, in memory and on disk, or of the items made of them. */
-static inline size_t shard_count(const struct data_shard *shard, unsigned use) {
-    return shard->spilled[use].count + shard->runs[use].count;
-}
-
-static inline size_t shard_bytes(const struct data_shard *shard, unsigned use) {
-    return shard->spilled[use].bytes + shard->runs[use].bytes;
 }
 
 static inline struct record_head record_head(const unsigned char *record) {
@@ -106,7 +97,7 @@ static inline size_t item_offset(const size_t *offsets, size_t item_size, size_t
 static inline const unsigned char *shard_record(const struct data *data, const struct data_shard *shard,
                                                 enum aml_item_use use, size_t i) {
     const struct data_store *store = shard->store;
-    return store == NULL ? shard->runs[use].records + i * data->record_size
+    return store == NULL ? shard->records[use].extents[0].records + i * data->record_size
                          : store->items[use] + item_offset(store->offsets[use], data->item_size,
                                                            store->places[use][shard->first[use] + i]);
 }
@@ -119,27 +110,104 @@ int data_arrange_groups(const struct arranging *arranging, struct error *error);
 /* Writes the records, of one use, from which the shard's items in order were made: groups in their present order, and
  * each group's records in the order of the input. */
 void data_order_records(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
-                        const struct data_keys *keys, unsigned char *records);
+                        const struct data_keys *keys, unsigned char *to);
+
+/* ---- data_records.c: records in memory and on disk. Under the lock, but for reading ---- */
 
 /* Appends an entry of `size` bytes, and returns its memory. */
-static inline unsigned char *data_run_append(struct data_run *run, size_t size) {
-    if (run->capacity - run->bytes < size) {
-        size_t more = run->capacity > DATA_RUN_BYTES_MIN ? run->capacity : DATA_RUN_BYTES_MIN;
-        run->capacity += more > size ? more : size;
-        run->records = memory_resized(run->records, run->capacity, 1);
+static inline unsigned char *data_extent_append(struct data_extent *extent, size_t size) {
+    if (extent->capacity - extent->bytes < size) {
+        size_t more = extent->capacity > DATA_EXTENT_BYTES_MIN ? extent->capacity : DATA_EXTENT_BYTES_MIN;
+        extent->capacity += more > size ? more : size;
+        extent->records = memory_resized(extent->records, extent->capacity, 1);
     }
-    unsigned char *entry = run->records + run->bytes;
-    run->bytes += size;
-    run->count++;
+    unsigned char *entry = extent->records + extent->bytes;
+    extent->bytes += size;
+    extent->count++;
     return entry;
 }
-/* Gives back what memory the run does not use. */
-void data_run_fit(struct data_run *run);
+/* Appends an extent, without counting it, and returns its place. */
+struct data_extent *data_records_add(struct data_records *records, struct data_extent extent);
+/* Makes an extent of the records that were appended, if there are any. */
+void data_records_end(struct data_records *records);
 
-/* Whether the bytes are `count` records. */
-bool data_records_are_good(const struct data *data, const unsigned char *records, uint64_t count, uint64_t bytes);
+/* Appends a record of `size` bytes, and returns its memory. */
+static inline unsigned char *data_records_append(struct data_records *records, uint32_t stretch, size_t size) {
+    if (records->open.stretch != stretch) {
+        data_records_end(records);
+        records->open.stretch = stretch;
+    }
+    return data_extent_append(&records->open, size);
+}
+/* Appends a copy of an extent, whose records are elsewhere in memory, and counts its bytes. One of a shard goes to the
+ * file if there is too little memory. */
+void data_records_copy(struct data *data, struct data_records *records, struct data_extent extent, bool piece);
+/* data_records_end, and gives back what memory the records do not use. */
+void data_records_fit(struct data_records *records);
+/* Frees the extents, also on disk. `count` stays, and `bytes` becomes that of what stands for the records. */
+void data_records_replace(struct data *data, struct data_records *records, size_t bytes);
+/* Frees the records. */
+void data_records_drop(struct data *data, struct data_records *records);
+/* Copies the records of all extents, one behind the other, to to[records->bytes]. Those on disk are checked, and
+ * dropped from the page cache. */
+int data_records_read(const struct data *data, const struct data_records *records, unsigned char *to,
+                      struct error *error);
+/* data_records_check reads what is on disk into the page cache only, and checks it. data_records_forget drops it from
+ * the page cache. */
+int data_records_check(const struct data *data, const struct data_records *records, struct error *error);
+void data_records_forget(const struct data *data, const struct data_records *records);
+/* The extent's records, in memory or mapped. */
+static inline const unsigned char *data_extent_records(const struct data *data, const struct data_extent *extent) {
+    return extent->on_disk ? data->limit.records.map + extent->offset : extent->records;
+}
 
-/* ---- Under the lock ---- */
+/* Writes records out if they take too much memory. Releases the lock meanwhile. */
+void data_spill_excess(struct data *data);
+/* At the end of a reading: writes the rest of the records, if any were written. Releases the lock meanwhile. */
+void data_spill_rest(struct data *data);
+/* Frees the dropped extents' room on the disk, which may take some milliseconds for each. Takes the lock. In the thread
+ * that arranges. */
+void data_spill_give_back(struct data *data);
+/* Warns once in the log that data which can't be on disk exceeds the limit. */
+void data_warn_exceeded(struct data *data);
+
+/* ---- data_pack.c: records as bytes, for another node ---- */
+
+/* A packed shard, or a piece of one: this head, a packed_extent for each extent, the extents' records. All of training
+ * come before those of tests. */
+struct packed_head {
+    char magic[4]; /* "PSH3" */
+    uint32_t shard;
+    uint32_t part, parts; /* of a piece; parts 0: the whole shard */
+    uint32_t extents[2];  /* by enum aml_item_use; of a whole shard 1 */
+    uint64_t hash;        /* of all bytes, with 0 here */
+    uint64_t bytes;       /* of the records */
+    struct wire_input_shard
+        tally; /* items WIRE_ITEMS_UNKNOWN: the piece is not here. Of a whole shard only the items */
+    double totals[WIRE_TOTALS];
+};
+
+struct packed_extent {
+    uint32_t stretch, count;
+    uint64_t bytes;
+};
+
+uint64_t data_packed_bytes(const struct packed_head *head);
+uint64_t data_packed_hash(const struct packed_head *head, const unsigned char *bytes);
+/* Whether bytes[size] begin with this shard, or its piece, and its records are such as this job has. Sets *head. */
+bool data_packed_is_good(const struct data *data, const unsigned char *bytes, size_t size, uint32_t shard,
+                         uint32_t part, uint32_t parts, struct packed_head *head);
+/* Copies the records of good bytes to `records`. */
+void data_packed_take(struct data *data, const struct packed_head *head, const unsigned char *bytes,
+                      struct data_records records[2]);
+
+/* ---- Shards. Under the lock ---- */
+
+/* Copies the shard's records of one use, wherever they are, one behind the other in the order of the input.
+ * data_shard_bytes returns how many bytes they take. */
+int data_shard_read(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
+                    const struct data_keys *keys, unsigned char *to, struct error *error);
+size_t data_shard_bytes(const struct data *data, const struct data_shard *shard, enum aml_item_use use);
 
 /* Drops all of a shard that is here, except its pieces. */
 void data_shard_drop(struct data *data, struct data_shard *shard);
@@ -151,9 +219,6 @@ static inline bool data_reads_part(const struct data *data) {
     return data->division.reading < data->division.count;
 }
 
-size_t data_piece_bytes(const struct data_piece *piece);
-/* Appends an empty segment. */
-struct data_passage *data_piece_add(struct data_piece *piece, uint32_t stretch);
 void data_piece_close(struct data *data, struct data_piece *piece);
 /* Frees the shard's pieces of all parts, except the piece that this node has read for all. */
 void data_pieces_drop(struct data *data, struct data_shard *shard);
@@ -161,8 +226,6 @@ void data_pieces_drop(struct data *data, struct data_shard *shard);
 void data_part_drop(struct data *data);
 /* Drops all pieces, and keeps none from now on, if records and pieces take too much memory. */
 void data_pieces_fit(struct data *data);
-/* Returns the segment for records of this stretch in the present reading's piece. */
-struct data_passage *data_piece_segment(struct data *data, struct data_shard *shard, uint32_t stretch);
 /* The shard's piece of a part; it may not be here. */
 struct data_piece *data_piece_of(struct data *data, struct data_shard *shard, uint32_t part);
 /* Ends a reading of a part that has come to a file. `own` and `file` are the sums of the tallies, by shard. */
@@ -177,31 +240,6 @@ void data_store_release(struct data_store *store);
 
 /* Arranges items without rows or varied items, one by one. */
 int data_arrange_solo(const struct arranging *arranging, struct error *error);
-
-/* ---- data_spill.c: records on disk. Under the lock, but for reading ---- */
-
-/* Writes records out if they take too much memory. Releases the lock meanwhile. */
-void data_spill_excess(struct data *data);
-/* At the end of a reading: writes the rest of the records, if any were written. Releases the lock meanwhile. */
-void data_spill_rest(struct data *data);
-/* Writes records that are not in the shard yet, if there is too little memory for them. Returns whether it did. */
-bool data_spill_run(struct data *data, struct data_shard *shard, enum aml_item_use use, const unsigned char *records,
-                    size_t size, uint32_t count);
-/* Frees the dropped segments' room on the disk, which may take some milliseconds for each segment. Takes the lock. In
- * the thread that arranges. */
-void data_spill_give_back(struct data *data);
-/* Drops the shard's records on disk, for data_spill_give_back. */
-void data_spilled_drop(struct data *data, struct data_shard *shard);
-/* Reads the shard's records on disk, in the order of the input, which take spilled[use].bytes. */
-int data_spilled_read(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
-                      unsigned char *records, struct error *error);
-/* data_spilled_check reads the shard's records on disk into the page cache only, and checks them. data_spilled_forget
- * drops them from the page cache. */
-int data_spilled_check(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
-                       struct error *error);
-void data_spilled_forget(const struct data *data, const struct data_shard *shard, enum aml_item_use use);
-/* Warns once in the log that data which can't be on disk exceeds the limit. */
-void data_warn_exceeded(struct data *data);
 
 /* ---- data_disk.c: sets on disk ---- */
 

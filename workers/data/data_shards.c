@@ -9,13 +9,6 @@
 
 enum { PIECES_SHARE = 2 /* pieces and records together may take 1/2 of the memory's limit */ };
 
-void data_run_fit(struct data_run *run) {
-    if (run->bytes < run->capacity) {
-        run->capacity = run->bytes;
-        run->records = memory_resized(run->records, run->bytes, 1);
-    }
-}
-
 /* ---- Shards ---- */
 
 void data_store_release(struct data_store *store) {
@@ -32,12 +25,12 @@ void data_store_release(struct data_store *store) {
 
 void data_shard_drop(struct data *data, struct data_shard *shard) {
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
-        assert(data->bytes >= shard->runs[use].bytes);
-        data->bytes -= shard->runs[use].bytes;
-        free(shard->runs[use].records);
-        shard->runs[use] = (struct data_run){0};
+        data_records_end(&shard->records[use]);
+        size_t bytes = shard->records[use].bytes - shard->records[use].on_disk;
+        assert(data->bytes >= bytes);
+        data->bytes -= bytes;
+        data_records_drop(data, &shard->records[use]);
     }
-    data_spilled_drop(data, shard);
     data_store_release(shard->store);
     shard->store = NULL;
     data_order_close(shard->order);
@@ -61,23 +54,14 @@ void data_input_add(struct data *data, uint32_t shard, struct wire_input_shard t
 
 /* ---- Pieces of a divided input ---- */
 
-size_t data_piece_bytes(const struct data_piece *piece) {
-    size_t bytes = 0;
-    for (uint32_t s = 0; s < piece->count; s++) {
-        bytes += piece->segments[s].runs[AML_TRAIN].bytes + piece->segments[s].runs[AML_TEST].bytes;
-    }
-    return bytes;
-}
-
 void data_piece_close(struct data *data, struct data_piece *piece) {
-    size_t bytes = data_piece_bytes(piece);
+    data_records_end(&piece->records[AML_TRAIN]);
+    data_records_end(&piece->records[AML_TEST]);
+    size_t bytes = piece->records[AML_TRAIN].bytes + piece->records[AML_TEST].bytes;
     assert(data->division.bytes >= bytes);
     data->division.bytes -= bytes;
-    for (uint32_t s = 0; s < piece->count; s++) {
-        free(piece->segments[s].runs[AML_TRAIN].records);
-        free(piece->segments[s].runs[AML_TEST].records);
-    }
-    free(piece->segments);
+    data_records_drop(data, &piece->records[AML_TRAIN]);
+    data_records_drop(data, &piece->records[AML_TEST]);
     *piece = (struct data_piece){0};
     totals_clear(piece->totals);
 }
@@ -108,18 +92,6 @@ struct data_piece *data_piece_of(struct data *data, struct data_shard *shard, ui
         }
     }
     return &shard->pieces[part];
-}
-
-struct data_passage *data_piece_add(struct data_piece *piece, uint32_t stretch) {
-    piece->segments = memory_resized(piece->segments, piece->count + 1, sizeof *piece->segments);
-    piece->segments[piece->count] = (struct data_passage){.stretch = stretch};
-    return &piece->segments[piece->count++];
-}
-
-struct data_passage *data_piece_segment(struct data *data, struct data_shard *shard, uint32_t stretch) {
-    struct data_piece *piece = data_piece_of(data, shard, data->division.reading);
-    bool last = piece->count > 0 && piece->segments[piece->count - 1].stretch == stretch;
-    return last ? &piece->segments[piece->count - 1] : data_piece_add(piece, stretch);
 }
 
 void data_pieces_fit(struct data *data) {
@@ -181,27 +153,43 @@ bool data_pin(struct data *data, const uint32_t *shards, uint32_t count) {
     return held;
 }
 
+size_t data_shard_bytes(const struct data *data, const struct data_shard *shard, enum aml_item_use use) {
+    return data->varied ? shard->records[use].bytes : shard->records[use].count * data->record_size;
+}
+
+int data_shard_read(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
+                    const struct data_keys *keys, unsigned char *to, struct error *error) {
+    if (shard->order != NULL) {
+        data_order_records(data, shard, use, keys, to);
+    } else if (shard->store == NULL) {
+        return data_records_read(data, &shard->records[use], to, error);
+    }
+    for (size_t i = 0; shard->store != NULL && i < shard->records[use].count; i++) {
+        const unsigned char *record = shard_record(data, shard, use, i);
+        size_t size = record_size(data, record);
+        if (size > 0) {
+            memcpy(to, record, size);
+        }
+        to += size;
+    }
+    return 0;
+}
+
 /* Copies the shard's records back from its set's store, as the set will be closed. */
 static void shard_take_back(const struct data *data, struct data_shard *shard) {
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
-        struct data_run *run = &shard->runs[use];
-        unsigned char *records = memory_resized(NULL, run->bytes, 1);
-        unsigned char *at = records;
-        for (size_t i = 0; i < run->count; i++) {
-            const unsigned char *record = shard_record(data, shard, use, i);
-            size_t size = record_size(data, record);
-            memcpy(at, record, size);
-            at += size;
-        }
-        run->records = records;
-        run->capacity = run->bytes;
+        struct data_extent taken = {.count = shard->records[use].count, .bytes = shard->records[use].bytes};
+        taken.capacity = taken.bytes;
+        taken.records = memory_resized(NULL, taken.bytes, 1);
+        data_shard_read(data, shard, use, NULL, taken.records, NULL); /* of a store: can't fail */
+        data_records_add(&shard->records[use], taken);
     }
     data_store_release(shard->store);
     shard->store = NULL;
 }
 
 static bool shard_is_spilled(const struct data_shard *shard) {
-    return shard->spilled[AML_TRAIN].count > 0 || shard->spilled[AML_TEST].count > 0;
+    return shard->records[AML_TRAIN].on_disk > 0 || shard->records[AML_TEST].on_disk > 0;
 }
 
 void data_unpin(struct data *data, const uint32_t *shards, uint32_t count) {

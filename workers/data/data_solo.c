@@ -12,38 +12,38 @@ static size_t varied_size(const struct record_head *head) {
     return sizeof(struct aml_item) + head->rows * sizeof(uint32_t) + round_up(head->size, 4);
 }
 
-/* ---- Dealing: each item to the hand (a part or a thread) with the least load so far ---- */
+/* ---- Dealing: each item to the taker (a part or a thread) with the least load so far ---- */
 
-struct hand {
+struct taker {
     uint64_t load;
     uint32_t number;
 };
 
-static bool hand_before(const struct hand *one, const struct hand *other) {
+static bool taker_before(const struct taker *one, const struct taker *other) {
     return one->load != other->load ? one->load < other->load : one->number < other->number;
 }
 
-static void hands_clear(struct hand *hands, uint32_t count) {
-    for (uint32_t h = 0; h < count; h++) {
-        hands[h] = (struct hand){.load = 0, .number = h};
+static void takers_clear(struct taker *takers, uint32_t count) {
+    for (uint32_t t = 0; t < count; t++) {
+        takers[t] = (struct taker){.load = 0, .number = t};
     }
 }
 
-/* Adds `weight` to the least loaded hand, the first of a heap. Returns the hand's number. */
-static uint32_t hand_out(struct hand *hands, uint32_t count, uint32_t weight) {
-    struct hand taken = hands[0];
+/* Adds `weight` to the least loaded taker, the first of a heap. Returns the taker's number. */
+static uint32_t deal_out(struct taker *takers, uint32_t count, uint32_t weight) {
+    struct taker taken = takers[0];
     uint32_t number = taken.number;
     taken.load += weight;
     uint32_t at = 0;
     for (uint32_t child = 1; child < count; child = 2 * at + 1) {
-        child += child + 1 < count && hand_before(&hands[child + 1], &hands[child]) ? 1 : 0;
-        if (hand_before(&taken, &hands[child])) {
+        child += child + 1 < count && taker_before(&takers[child + 1], &takers[child]) ? 1 : 0;
+        if (taker_before(&taken, &takers[child])) {
             break;
         }
-        hands[at] = hands[child];
+        takers[at] = takers[child];
         at = child;
     }
-    hands[at] = taken;
+    takers[at] = taken;
     return number;
 }
 
@@ -77,20 +77,6 @@ static void sort_items(struct solo *items, size_t count, int (*order)(const void
     }
 }
 
-/* The start of each part's and thread's items, in items or in bytes, and the end of the last. */
-static size_t *make_starts(const struct data *data, const struct solo *items, size_t count, unsigned parts,
-                           unsigned threads, bool bytes) {
-    size_t blocks = (size_t)parts * threads;
-    size_t *starts = memory_zeroed(blocks + 1, sizeof *starts);
-    for (size_t i = 0; i < count; i++) {
-        starts[(size_t)items[i].part * threads + items[i].thread + 1] += bytes ? solo_bytes(data, &items[i]) : 1;
-    }
-    for (size_t b = 0; b < blocks; b++) {
-        starts[b + 1] += starts[b];
-    }
-    return starts;
-}
-
 /* Sorts items of which each is near its place. */
 static void sort_near(struct solo *items, size_t count) {
     for (size_t i = 1; i < count; i++) {
@@ -121,10 +107,16 @@ void solo_sort(struct solo *items, size_t count) {
         sort_items(items, count, order_of_set);
         return;
     }
-    size_t *starts = make_starts(NULL, items, count, parts, threads, false);
+    size_t *starts = memory_zeroed((size_t)parts * threads + 1, sizeof *starts);
     uint32_t *places = memory_zeroed(count + 1, sizeof *places); /* at first how many items belong near the place
                                                                     before */
     struct solo *sorted = memory_resized(NULL, count, sizeof *sorted);
+    for (size_t i = 0; i < count; i++) {
+        starts[(size_t)items[i].part * threads + items[i].thread + 1]++;
+    }
+    for (size_t b = 0; b < (size_t)parts * threads; b++) {
+        starts[b + 1] += starts[b];
+    }
     for (size_t i = 0; i < count; i++) {
         places[place_near(&items[i], starts, threads) + 1]++;
     }
@@ -145,29 +137,29 @@ void solo_sort(struct solo *items, size_t count) {
 
 /* Deals a shard's items to the parts of an iteration, beginning with another part in each shard. The result depends on
  * this shard alone, so an item is in the same part on every node. */
-static void deal_parts(struct solo *items, size_t count, unsigned parts, struct hand *hands, uint64_t salt) {
+static void deal_parts(struct solo *items, size_t count, unsigned parts, struct taker *takers, uint64_t salt) {
     if (parts == 1 || count == 0) {
         return;
     }
     uint32_t first = (uint32_t)(hash_mix(salt) % parts);
     sort_items(items, count, order_to_deal);
-    hands_clear(hands, parts);
+    takers_clear(takers, parts);
     for (size_t i = 0; i < count; i++) {
-        items[i].part = (first + hand_out(hands, parts, items[i].weight)) % parts;
+        items[i].part = (first + deal_out(takers, parts, items[i].weight)) % parts;
     }
 }
 
 /* Deals the items to threads, part by part. */
 static void deal_threads(struct solo *items, size_t count, unsigned threads) {
-    struct hand *hands = memory_zeroed(threads, sizeof *hands);
+    struct taker *takers = memory_zeroed(threads, sizeof *takers);
     sort_items(items, count, order_to_deal);
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || items[i].part != items[i - 1].part) {
-            hands_clear(hands, threads);
+            takers_clear(takers, threads);
         }
-        items[i].thread = hand_out(hands, threads, items[i].weight);
+        items[i].thread = deal_out(takers, threads, items[i].weight);
     }
-    free(hands);
+    free(takers);
 }
 
 void solo_deal_threads(struct solo *items, size_t count, unsigned threads) {
@@ -194,7 +186,7 @@ static struct solo *list_records(const struct data *data, const unsigned char *r
 
 static struct solo *list_stored(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
                                 struct solo *item) {
-    for (size_t i = 0; i < shard->runs[use].count; i++, item++) {
+    for (size_t i = 0; i < shard->records[use].count; i++, item++) {
         item->record = shard_record(data, shard, use, i);
         item->weight = 1;
     }
@@ -206,62 +198,79 @@ static void list_shard(const struct arranging *arranging, uint32_t shard_number,
                        struct solo *items) {
     const struct data *data = arranging->data;
     const struct data_shard *shard = &data->shards[shard_number];
-    const struct data_spilled *spilled = &shard->spilled[use];
+    const struct data_records *records = &shard->records[use];
     uint64_t salt = hash_mix(arranging->seed ^ hash_mix(2 * (uint64_t)shard_number + use));
-    size_t count = shard_count(shard, use);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < records->count; i++) {
         items[i] = (struct solo){.hash = hash_mix(salt + i), .number = number + (uint32_t)i};
     }
     struct solo *item = items;
-    for (uint32_t s = 0; s < spilled->segment_count; s++) {
-        const struct data_segment *segment = &spilled->segments[s];
-        item = list_records(data, data->limit.records.map + segment->offset, segment->count, item);
+    for (uint32_t e = 0; e < records->extent_count; e++) {
+        const struct data_extent *extent = &records->extents[e];
+        item = list_records(data, data_extent_records(data, extent), extent->count, item);
     }
-    item = shard->store != NULL ? list_stored(data, shard, use, item)
-                                : list_records(data, shard->runs[use].records, shard->runs[use].count, item);
-    assert(item == items + count);
+    item = shard->store != NULL ? list_stored(data, shard, use, item) : item;
+    assert(item == items + records->count);
 }
 
-struct hand *solo_hands(unsigned count) {
-    return memory_zeroed(count, sizeof(struct hand));
-}
-
-unsigned solo_slice(const struct arranging *arranging, enum aml_item_use use, unsigned slice, uint32_t s) {
-    while (use == AML_TRAIN && s == slice_first(arranging, slice + 1)) {
+/* The slice of the s-th of the set's shards. */
+static unsigned slice_of(const struct arranging *arranging, uint32_t s) {
+    unsigned slice = 0;
+    while (slice + 1 < arranging->set->slices && s >= slice_first(arranging, slice + 1)) {
         slice++;
     }
     return slice;
 }
 
-void solo_list_shard(const struct arranging *arranging, uint32_t shard, enum aml_item_use use, unsigned slice,
-                     uint32_t number, struct hand *hands, unsigned parts, struct solo *items) {
-    size_t count = shard_count(&arranging->data->shards[shard], use);
-    list_shard(arranging, shard, use, number, items);
-    deal_parts(items, count, parts, hands, arranging->seed ^ hash_mix(shard));
-    for (size_t i = 0; i < count && use == AML_TRAIN; i++) {
-        items[i].part = items[i].part * arranging->set->slices + slice;
+void solo_list(const struct arranging *arranging, enum aml_item_use use, uint32_t first, uint32_t end, uint32_t number,
+               struct solo *items) {
+    unsigned parts = use == AML_TRAIN ? arranging->set->clocks : 1;
+    struct taker *takers = memory_zeroed(parts, sizeof *takers);
+    for (uint32_t s = first; s < end; s++) {
+        uint32_t shard = arranging->shards[s];
+        size_t count = arranging->data->shards[shard].records[use].count;
+        unsigned slice = slice_of(arranging, s);
+        list_shard(arranging, shard, use, number, items);
+        deal_parts(items, count, parts, takers, arranging->seed ^ hash_mix(shard));
+        for (size_t i = 0; i < count && use == AML_TRAIN; i++) {
+            items[i].part = items[i].part * arranging->set->slices + slice;
+        }
+        items += count;
+        number += (uint32_t)count;
+    }
+    free(takers);
+}
+
+/* ---- Blocks ---- */
+
+struct solo_blocks solo_blocks_make(const struct arranging *arranging, enum aml_item_use use) {
+    struct data_set *set = arranging->set;
+    size_t parts = use == AML_TRAIN ? (size_t)set->clocks * set->slices : 1;
+    struct solo_blocks blocks = {.count = parts * set->threads};
+    blocks.starts = memory_zeroed(blocks.count + 1, sizeof *blocks.starts);
+    blocks.offsets = arranging->data->varied ? memory_zeroed(blocks.count + 1, sizeof *blocks.offsets) : NULL;
+    *(use == AML_TRAIN ? &set->starts : &set->test_starts) = blocks.starts;
+    *(use == AML_TRAIN ? &set->offsets : &set->test_offsets) = blocks.offsets;
+    return blocks;
+}
+
+void solo_blocks_add(const struct arranging *arranging, const struct solo_blocks *blocks, const struct solo *items,
+                     size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        size_t block = (size_t)items[i].part * arranging->set->threads + items[i].thread;
+        blocks->starts[block + 1]++;
+        if (blocks->offsets != NULL) {
+            blocks->offsets[block + 1] += solo_bytes(arranging->data, &items[i]);
+        }
     }
 }
 
-/* Lists all items of one use, dealt to parts and threads, in the set's order. The caller frees the list. */
-static struct solo *list_items(const struct arranging *arranging, enum aml_item_use use, unsigned parts,
-                               size_t *item_count) {
-    size_t count = use == AML_TRAIN ? arranging->set->count : arranging->set->test_count;
-    struct solo *items = memory_resized(NULL, count, sizeof *items);
-    struct hand *hands = solo_hands(parts);
-    unsigned slice = 0;
-    size_t n = 0;
-    for (uint32_t s = 0; s < arranging->shard_count; s++) {
-        uint32_t shard = arranging->shards[s];
-        slice = solo_slice(arranging, use, slice, s);
-        solo_list_shard(arranging, shard, use, slice, (uint32_t)n, hands, parts, items + n);
-        n += shard_count(&arranging->data->shards[shard], use);
+void solo_blocks_end(const struct solo_blocks *blocks) {
+    for (size_t b = 0; b < blocks->count; b++) {
+        blocks->starts[b + 1] += blocks->starts[b];
+        if (blocks->offsets != NULL) {
+            blocks->offsets[b + 1] += blocks->offsets[b];
+        }
     }
-    assert(n == count);
-    free(hands);
-    solo_deal_threads(items, count, arranging->set->threads);
-    *item_count = count;
-    return items;
 }
 
 /* ---- The ids of items, in an app with stages ---- */
@@ -300,7 +309,7 @@ void solo_name_items(const struct arranging *arranging, enum aml_item_use use) {
     size_t number = 0;
     for (uint32_t s = 0; s < arranging->shard_count; s++) {
         uint32_t shard = arranging->shards[s];
-        for (uint32_t i = 0; i < shard_count(&arranging->data->shards[shard], use); i++) {
+        for (uint32_t i = 0; i < arranging->data->shards[shard].records[use].count; i++) {
             named[number++] = data_item_id(shard, i);
         }
     }
@@ -469,15 +478,16 @@ int solo_place(const struct arranging *arranging, const struct solo *items, size
 static int arrange_use(const struct arranging *arranging, enum aml_item_use use, struct error *error) {
     struct data_set *set = arranging->set;
     const struct data *data = arranging->data;
-    unsigned parts = use == AML_TRAIN ? set->clocks : 1;
-    size_t count;
-    struct solo *items = list_items(arranging, use, parts, &count);
-    parts *= use == AML_TRAIN ? set->slices : 1;
-    size_t *starts = make_starts(data, items, count, parts, set->threads, false);
-    size_t *offsets = data->varied ? make_starts(data, items, count, parts, set->threads, true) : NULL;
-    size_t bytes = offsets != NULL ? offsets[(size_t)parts * set->threads] : count * data->item_size;
+    const struct solo_blocks blocks = solo_blocks_make(arranging, use);
+    size_t count = use_count(arranging, use);
+    struct solo *items = memory_resized(NULL, count, sizeof *items);
     unsigned char *placed;
     int result = 0;
+    solo_list(arranging, use, 0, arranging->shard_count, 0, items);
+    solo_deal_threads(items, count, set->threads);
+    solo_blocks_add(arranging, &blocks, items, count);
+    solo_blocks_end(&blocks);
+    size_t bytes = blocks.offsets != NULL ? blocks.offsets[blocks.count] : count * data->item_size;
     solo_number_items(arranging, use, items, count, 0);
     solo_name_items(arranging, use);
     if (data->rowless) {
@@ -488,8 +498,6 @@ static int arrange_use(const struct arranging *arranging, enum aml_item_use use,
     }
     free(items);
     *(use == AML_TRAIN ? &set->items : &set->tests) = placed;
-    *(use == AML_TRAIN ? &set->starts : &set->test_starts) = starts;
-    *(use == AML_TRAIN ? &set->offsets : &set->test_offsets) = offsets;
     return result;
 }
 

@@ -19,15 +19,11 @@ static inline size_t solo_bytes(const struct data *data, const struct solo *item
     return !data->varied ? data->item_size : data->rowless ? rowless_size(item->record) : item->weight;
 }
 
-/* Lists a shard's items in the order of its records, and deals training items to the set's parts and slices. Each
- * item's `part` is then that of the set's blocks. `slice` is the shard's, and the first item gets the number `number`.
- * The records on disk must be mapped. `hands` has an entry for each of `parts` parts of the iteration. */
-struct hand;
-void solo_list_shard(const struct arranging *arranging, uint32_t shard, enum aml_item_use use, unsigned slice,
-                     uint32_t number, struct hand *hands, unsigned parts, struct solo *items);
-struct hand *solo_hands(unsigned count); /* the caller frees it */
-/* Returns the slice of the s-th of the set's shards. `slice` is the slice of the shard before. */
-unsigned solo_slice(const struct arranging *arranging, enum aml_item_use use, unsigned slice, uint32_t s);
+/* Lists the items of those of the set's shards with the indices [first, end), in the order of their records. Deals
+ * training items to the set's parts and slices: each item's `part` is then that of the set's blocks. The first item
+ * gets the number `number`. The records on disk must be mapped. */
+void solo_list(const struct arranging *arranging, enum aml_item_use use, uint32_t first, uint32_t end, uint32_t number,
+               struct solo *items);
 
 /* Orders items as the set has them: by part and thread, then by hash, which shuffles them. */
 void solo_sort(struct solo *items, size_t count);
@@ -37,6 +33,18 @@ void solo_deal_threads(struct solo *items, size_t count, unsigned threads);
  * slots in the items' order. */
 int solo_place(const struct arranging *arranging, const struct solo *items, size_t count, unsigned char *placed,
                struct error *error);
+
+/* The set's blocks of one use, as data_set has them. While items are counted, each block's count stands one place after
+ * the block. */
+struct solo_blocks {
+    size_t *starts;
+    size_t *offsets; /* NULL: items are not varied */
+    size_t count;
+};
+struct solo_blocks solo_blocks_make(const struct arranging *arranging, enum aml_item_use use);
+void solo_blocks_add(const struct arranging *arranging, const struct solo_blocks *blocks, const struct solo *items,
+                     size_t count);
+void solo_blocks_end(const struct solo_blocks *blocks);
 
 /* In an app with stages. solo_number_items takes the numbers of the set's items from `place` on, and the offsets of
  * varied ones. Once all items have numbers, solo_name_items makes ids of them (data_set.ids). */

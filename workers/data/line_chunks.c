@@ -112,7 +112,7 @@ static int ring_open(struct ring *ring, const struct line_reading *reading, stru
     for (unsigned i = 0; complete && i < ring->chunk_count; i++) {
         complete = line_room_open(&ring->chunks[i].room);
     }
-    int code = complete ? 0 : error_set(error, AML_ENOMEM, "%s: out of memory", reading->splits->path);
+    int code = complete ? 0 : error_set(error, AML_ENOMEM, "%s: out of memory", reading->extents->path);
     for (unsigned i = 0; code == 0 && i < reading->threads; i++) {
         code = ring_start_parser(ring, i, error);
     }
@@ -188,14 +188,14 @@ static void look_at(const struct line_reading *reading, struct heading *heading,
     chunk->note = heading->note;
 }
 
-/* Has `head` look at the splits before those that are read. If none are read, at all splits. */
+/* Has `head` look at the extents before those that are read. If none are read, at all extents. */
 static int look_ahead(const struct line_reading *reading, struct heading *heading, struct error *error) {
-    uint32_t end = reading->part.first < reading->part.end ? reading->part.first : reading->splits->count;
+    uint32_t end = reading->part.first < reading->part.end ? reading->part.first : reading->extents->count;
     struct line_room room = {.capacity = 0};
-    int code = line_room_open(&room) ? 0 : error_set(error, AML_ENOMEM, "%s: out of memory", reading->splits->path);
-    for (uint32_t split = 0; split < end && code == 0 && reading->head != NULL && !heading->known; split++) {
+    int code = line_room_open(&room) ? 0 : error_set(error, AML_ENOMEM, "%s: out of memory", reading->extents->path);
+    for (uint32_t extent = 0; extent < end && code == 0 && reading->head != NULL && !heading->known; extent++) {
         struct line_filling filling;
-        code = line_filling_open(&filling, reading, split, error);
+        code = line_filling_open(&filling, reading, extent, error);
         for (bool more = true; code == 0 && more && !heading->known;) {
             code = line_filling_next(&filling, &room, error);
             more = !filling.ended;
@@ -209,10 +209,11 @@ static int look_ahead(const struct line_reading *reading, struct heading *headin
     return code;
 }
 
-/* Fills the ring with the chunks of a split. *stopped: a chunk has failed. */
-static int pump_split(struct ring *ring, uint32_t split, struct heading *heading, bool *stopped, struct error *error) {
+/* Fills the ring with the chunks of an extent. *stopped: a chunk has failed. */
+static int pump_extent(struct ring *ring, uint32_t extent, struct heading *heading, bool *stopped,
+                       struct error *error) {
     struct line_filling filling;
-    int code = line_filling_open(&filling, ring->reading, split, error);
+    int code = line_filling_open(&filling, ring->reading, extent, error);
     while (code == 0 && !filling.ended) {
         struct ring_chunk *chunk = ring_next(ring);
         *stopped = chunk == NULL;
@@ -245,8 +246,8 @@ int line_chunks_read(const struct line_reading *reading, struct error *error) {
     struct error input_error = {0};
     int input_code = 0;
     bool stopped = false;
-    for (uint32_t split = reading->part.first; split < reading->part.end && input_code == 0 && !stopped; split++) {
-        input_code = pump_split(&ring, split, &heading, &stopped, &input_error);
+    for (uint32_t extent = reading->part.first; extent < reading->part.end && input_code == 0 && !stopped; extent++) {
+        input_code = pump_extent(&ring, extent, &heading, &stopped, &input_error);
     }
     ring_join(&ring);
     code = ring_drain(&ring);
@@ -272,21 +273,21 @@ static uint64_t count_lines(const char *text, size_t size) {
     return lines;
 }
 
-int line_chunks_count(const struct splits *splits, uint32_t split, uint64_t offset, uint64_t *lines,
+int line_chunks_count(const struct extents *extents, uint32_t extent, uint64_t offset, uint64_t *lines,
                       struct error *error) {
-    const struct line_reading reading = {.splits = splits, .line_max = SIZE_MAX / 4};
+    const struct line_reading reading = {.extents = extents, .line_max = SIZE_MAX / 4};
     struct line_room room;
-    uint64_t left = offset; /* bytes to count from the text of `split` on */
-    int code = line_room_open(&room) ? 0 : error_set(error, AML_ENOMEM, "%s: out of memory", splits->path);
+    uint64_t left = offset; /* bytes to count from the text of `extent` on */
+    int code = line_room_open(&room) ? 0 : error_set(error, AML_ENOMEM, "%s: out of memory", extents->path);
     *lines = 0;
-    for (uint32_t s = 0; s < splits->count && (s <= split || left > 0) && code == 0; s++) {
+    for (uint32_t s = 0; s < extents->count && (s <= extent || left > 0) && code == 0; s++) {
         struct line_filling filling;
         code = line_filling_open(&filling, &reading, s, error);
-        while (code == 0 && !filling.ended && (s < split || left > 0)) {
+        while (code == 0 && !filling.ended && (s < extent || left > 0)) {
             code = line_filling_next(&filling, &room, error);
-            size_t size = s < split || room.chunk.size < left ? room.chunk.size : (size_t)left;
+            size_t size = s < extent || room.chunk.size < left ? room.chunk.size : (size_t)left;
             *lines += code == 0 ? count_lines(room.chunk.text, size) : 0;
-            left -= s < split ? 0 : size;
+            left -= s < extent ? 0 : size;
         }
         line_filling_close(&filling);
     }

@@ -142,8 +142,11 @@ static void end_chunk(struct gathering *gathering, size_t whole) {
         memcpy(filling->rest, room->text + whole, rest);
     }
     filling->rest_size = rest;
-    room->chunk = (struct line_chunk){
-        .text = room->text, .size = whole, .split = filling->split, .part = filling->part++, .offset = filling->offset};
+    room->chunk = (struct line_chunk){.text = room->text,
+                                      .size = whole,
+                                      .extent = filling->extent,
+                                      .part = filling->part++,
+                                      .offset = filling->offset};
     filling->offset += whole;
     if (whole > 0 && !text_is_line_end(room->text[whole - 1])) {
         room->text[room->chunk.size++] = '\n';
@@ -151,7 +154,7 @@ static void end_chunk(struct gathering *gathering, size_t whole) {
     room->text[room->chunk.size] = '\0';
 }
 
-/* Without groups: the split's next lines. A line that is too long ends the split. */
+/* Without groups: the extent's next lines. A line that is too long ends the extent. */
 static int next_lines(struct gathering *gathering, struct error *error) {
     struct line_filling *filling = gathering->filling;
     size_t whole = 0;
@@ -173,10 +176,10 @@ static int next_lines(struct gathering *gathering, struct error *error) {
 
 /* ---- Groups ---- */
 
-/* Opens the text of the next split, if the file has one. Otherwise *opened is false. */
+/* Opens the text of the next extent, if the file has one. Otherwise *opened is false. */
 static int go_beyond(struct line_filling *filling, bool *opened, struct error *error) {
-    const struct splits *splits = filling->reading->splits;
-    *opened = filling->next < splits->count;
+    const struct extents *extents = filling->reading->extents;
+    *opened = filling->next < extents->count;
     if (!*opened) {
         return 0;
     }
@@ -184,19 +187,19 @@ static int go_beyond(struct line_filling *filling, bool *opened, struct error *e
     filling->text = NULL;
     filling->text_ended = false;
     filling->phase = LINE_PHASE_BEYOND;
-    return input_lines_peek(&filling->text, &splits->cut, filling->next++, error);
+    return input_lines_peek(&filling->text, extents, filling->next++, error);
 }
 
-/* Ends the split with a group that is too long. Leaves the group out if it belongs to the split before. */
+/* Ends the extent with a group that is too long. Leaves the group out if it belongs to the extent before. */
 static void refuse_group(struct gathering *gathering) {
-    bool skipped = gathering->filling->phase == LINE_PHASE_SKIP; /* the reader of the split before refuses the group */
+    bool skipped = gathering->filling->phase == LINE_PHASE_SKIP; /* the reader of the extent before refuses the group */
     gathering->size = skipped ? 0 : gathering->size;
     gathering->filling->ended = true;
     end_chunk(gathering, gathering->size);
     gathering->room->chunk.cut = !skipped;
 }
 
-/* Drops the lines before the split's first change of groups. */
+/* Drops the lines before the extent's first change of groups. */
 static void skip_group(struct gathering *gathering, size_t lines) {
     struct line_filling *filling = gathering->filling;
     char *text = gathering->room->text;
@@ -213,8 +216,8 @@ static void skip_group(struct gathering *gathering, size_t lines) {
     }
 }
 
-/* Ends the chunk before the last group. At the split's end the next split's lines may continue that group. *ready: the
- * chunk is ready. */
+/* Ends the chunk before the last group. At the extent's end the next extent's lines may continue that group. *ready:
+ * the chunk is ready. */
 static int give_groups(struct gathering *gathering, size_t lines, bool *ready, struct error *error) {
     struct line_filling *filling = gathering->filling;
     size_t whole = last_group(filling->reading->group, gathering->room->text, lines);
@@ -232,7 +235,7 @@ static int give_groups(struct gathering *gathering, size_t lines, bool *ready, s
     return code;
 }
 
-/* Ends the chunk where the text of the open split has its first change of groups. */
+/* Ends the chunk where the text of the open extent has its first change of groups. */
 static int give_beyond(struct gathering *gathering, size_t lines, bool *ready, struct error *error) {
     struct line_filling *filling = gathering->filling;
     size_t own = filling->own;
@@ -252,7 +255,7 @@ static int give_beyond(struct gathering *gathering, size_t lines, bool *ready, s
     return code;
 }
 
-/* The split's next groups. */
+/* The extent's next groups. */
 static int next_groups(struct gathering *gathering, struct error *error) {
     struct line_filling *filling = gathering->filling;
     for (;;) {
@@ -289,14 +292,14 @@ static int next_groups(struct gathering *gathering, struct error *error) {
     }
 }
 
-/* ---- The split ---- */
+/* ---- The extent ---- */
 
-int line_filling_open(struct line_filling *filling, const struct line_reading *reading, uint32_t split,
+int line_filling_open(struct line_filling *filling, const struct line_reading *reading, uint32_t extent,
                       struct error *error) {
-    bool skips = reading->group != NULL && split > 0;
+    bool skips = reading->group != NULL && extent > 0;
     *filling = (struct line_filling){
-        .reading = reading, .split = split, .next = split + 1, .phase = skips ? LINE_PHASE_SKIP : LINE_PHASE_BODY};
-    return input_lines_open(&filling->text, &reading->splits->cut, split, error);
+        .reading = reading, .extent = extent, .next = extent + 1, .phase = skips ? LINE_PHASE_SKIP : LINE_PHASE_BODY};
+    return input_lines_open(&filling->text, reading->extents, extent, error);
 }
 
 void line_filling_close(struct line_filling *filling) {

@@ -74,6 +74,33 @@ static bool take_number(const struct text_field *field, uint64_t *number) {
     return take_whole(field->text, end, number) || take_power(field->text, end, number);
 }
 
+const char *rating_number_end(const char *p) {
+    p += *p == '-' || *p == '+';
+    size_t digits = 0;
+    for (; is_digit(*p); p++) {
+        digits++;
+    }
+    if (*p == '.') {
+        for (p++; is_digit(*p); p++) {
+            digits++;
+        }
+    }
+    if (digits == 0) {
+        return NULL;
+    }
+    if (*p == 'e' || *p == 'E') {
+        p++;
+        p += *p == '-' || *p == '+';
+        if (!is_digit(*p)) {
+            return NULL;
+        }
+        while (is_digit(*p)) {
+            p++;
+        }
+    }
+    return p;
+}
+
 bool rating_is_missing(const struct text_field *field) {
     static const char words[][5] = {"nan", "na", "n/a", "<na>", "null", "none", "\\n", "?", "-"};
     if (field->length == 0 || field->quoted || field->length >= sizeof words[0]) {

@@ -26,6 +26,10 @@ bool rating_id_key(const struct text_field *field, uint64_t *key);
  * must have accepted the field. Returns the id's length. */
 size_t rating_id_text(const struct text_field *field, char *to);
 
+/* Returns the end of the decimal number at p: [+-] digits [. digits] [e [+-] digits], with a digit before or after the
+ * point. NULL: there is none. The text must end in another character, such as a line's end. */
+const char *rating_number_end(const char *p);
+
 /* Whether the field says that there is no value: it is empty, or nan, NA, N/A, <NA>, null, None, \N, ? or - in any case
  * of letters, without quotes around it. */
 bool rating_is_missing(const struct text_field *field);

@@ -80,38 +80,10 @@ static inline const char *ratings_take_id(const char *p, uint64_t *id) {
     return p;
 }
 
-/* A number: [+-] digits [. digits] [e [+-] digits], with a digit before or after the point. */
-static const char *ratings_take_number(const char *p) {
-    p += *p == '-' || *p == '+';
-    size_t digits = 0;
-    for (; ratings_is_digit(*p); p++) {
-        digits++;
-    }
-    if (*p == '.') {
-        for (p++; ratings_is_digit(*p); p++) {
-            digits++;
-        }
-    }
-    if (digits == 0) {
-        return NULL;
-    }
-    if (*p == 'e' || *p == 'E') {
-        p++;
-        p += *p == '-' || *p == '+';
-        if (!ratings_is_digit(*p)) {
-            return NULL;
-        }
-        while (ratings_is_digit(*p)) {
-            p++;
-        }
-    }
-    return p;
-}
-
 /* A value of any form, by the C library. That needs a terminated copy, and the C locale whatever the process has
  * set. */
 static const char *ratings_take_any_value(const char *p, locale_t c_locale, float *value) {
-    const char *end = ratings_take_number(p);
+    const char *end = rating_number_end(p);
     if (end == NULL || end - p > RATINGS_NUMBER_MAX) {
         return NULL;
     }
@@ -383,8 +355,8 @@ enum { RATINGS_NOTE_BLANK = 0, RATINGS_NOTE_KNOWN, RATINGS_NOTE_REFUSED };
 struct ratings_reading {
     const struct ratings_reader *reader;
     const char *name;
-    const struct splits *splits;
-    struct split_part part;
+    const struct extents *extents;
+    struct extent_range part;
     struct ratings_room *rooms; /* by thread */
     struct ratings_outcome *outcomes;
 
@@ -505,7 +477,7 @@ static uint64_t ratings_lines_before(const struct ratings_reading *reading) {
     struct error error;
     uint64_t lines = 0;
     if (reading->part.first > 0) {
-        (void)line_chunks_count(reading->splits, reading->part.first, 0, &lines, &error);
+        (void)line_chunks_count(reading->extents, reading->part.first, 0, &lines, &error);
     }
     return lines;
 }
@@ -564,10 +536,10 @@ static int ratings_count_chunk(void *context, unsigned thread, const struct line
     return 0;
 }
 
-/* Checks the number of a MatrixMarket file's entries, in the process that has read the file's last split. */
+/* Checks the number of a MatrixMarket file's entries, in the process that has read the file's last extent. */
 static int ratings_check_entries(const struct ratings_reading *reading, struct error *error) {
     uint64_t before = 0;
-    const struct line_reading lines = {.splits = reading->splits,
+    const struct line_reading lines = {.extents = reading->extents,
                                        .part = {.first = 0, .end = reading->part.first},
                                        .threads = 1,
                                        .line_max = RATINGS_LINE_MAX,
@@ -600,19 +572,19 @@ static int ratings_check_end(const struct ratings_reading *reading, struct error
         ratings_line_form(&plain, reading->reader->options.missing != RATINGS_REFUSE_MISSING, form, sizeof form);
         return error_set(error, AML_EINPUT, "%s: no ratings, expected lines of %s", reading->name, form);
     }
-    bool last = reading->part.first < reading->part.end && reading->part.end == reading->splits->count;
+    bool last = reading->part.first < reading->part.end && reading->part.end == reading->extents->count;
     return last && head->matrix.lines > 0 ? ratings_check_entries(reading, error) : 0;
 }
 
-int ratings_read_part(const struct ratings_reader *reader, const struct splits *splits, struct split_part part,
+int ratings_read_part(const struct ratings_reader *reader, const struct extents *extents, struct extent_range part,
                       struct error *error) {
     struct ratings_reading reading = {.reader = reader,
-                                      .name = text_input_name(splits->path),
-                                      .splits = splits,
+                                      .name = text_input_name(extents->path),
+                                      .extents = extents,
                                       .part = part,
                                       .head = {.options = reader->options},
                                       .error = error};
-    const struct line_reading lines = {.splits = splits,
+    const struct line_reading lines = {.extents = extents,
                                        .part = part,
                                        .threads = reader->threads,
                                        .line_max = RATINGS_LINE_MAX,
@@ -633,11 +605,11 @@ int ratings_read_part(const struct ratings_reader *reader, const struct splits *
 }
 
 int ratings_read(const struct ratings_reader *reader, const char *path, struct error *error) {
-    struct splits splits;
-    int code = splits_make(&splits, path, error);
+    struct extents extents;
+    int code = extents_make(&extents, path, 0, error);
     if (code == 0) {
-        code = ratings_read_part(reader, &splits, splits_all(&splits), error);
-        splits_close(&splits);
+        code = ratings_read_part(reader, &extents, extents_all(&extents), error);
+        extents_close(&extents);
     }
     return code;
 }

@@ -75,10 +75,10 @@ struct ratings_reader {
  *
  * When reading itself fails, the lines of the chunk that was being filled are not parsed. */
 int ratings_read(const struct ratings_reader *reader, const char *path, struct error *error);
-/* Reads some of the file's splits. The header and the layout are still those of the file's beginning, and a line's
- * number is that in the whole file. The process that reads the last split of a MatrixMarket file counts all its
+/* Reads some of the file's extents. The header and the layout are still those of the file's beginning, and a line's
+ * number is that in the whole file. The process that reads the last extent of a MatrixMarket file counts all its
  * lines. */
-int ratings_read_part(const struct ratings_reader *reader, const struct splits *splits, struct split_part part,
+int ratings_read_part(const struct ratings_reader *reader, const struct extents *extents, struct extent_range part,
                       struct error *error);
 
 /* ---- The parts of ratings_read that are pure functions of text, for tests and fuzzing ---- */

@@ -95,24 +95,7 @@ static struct text_field field_of(const struct head_line *line, int place) {
 
 /* Whether the field is a decimal number, of any size. */
 static bool is_number(const struct text_field *field) {
-    static const char digits[] = "0123456789";
-    const char *end = field->text + field->length;
-    const char *p = field->text;
-    size_t count = 0;
-    p += p < end && (*p == '-' || *p == '+');
-    for (bool point = false; p < end && (memchr(digits, *p, 10) != NULL || (*p == '.' && !point)); p++) {
-        point = point || *p == '.';
-        count += *p != '.';
-    }
-    if (count > 0 && end - p > 1 && (*p == 'e' || *p == 'E')) {
-        p += p[1] == '-' || p[1] == '+' ? 2 : 1;
-        const char *exponent = p;
-        while (p < end && memchr(digits, *p, 10) != NULL) {
-            p++;
-        }
-        count = p > exponent ? count : 0;
-    }
-    return count > 0 && p == end;
+    return field->length > 0 && rating_number_end(field->text) == field->text + field->length;
 }
 
 /* Returns the separator of a line's fields. In a line of tabs and spaces, tabs separate names with spaces in them, but

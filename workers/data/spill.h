@@ -44,7 +44,7 @@ struct spill_file {
 
 /* Opens a new, empty file. AML_EFAIL when the folder can't be written to. */
 int spill_open(struct spill_file *file, struct spill *spill, struct error *error);
-/* Closes the file, which ends it. A file that was never opened, but zeroed, is fine. */
+/* Closes the file, whose contents are then gone. Does nothing with a zeroed file that was never opened. */
 void spill_close(struct spill_file *file);
 
 /* Appends bytes. AML_EFAIL when the disk is full or fails; the line says how much was to be written. */

@@ -1,9 +1,13 @@
 /* The node agent's life: the messages that it receives and sends, and its timer. See node.h. */
-#include "workers/node/node_private.h"
-
 #include "agileml/base/memory.h"
 #include "agileml/net/links.h"
 #include "agileml/wire/records.h"
+#include "workers/node/node_feed.h"
+#include "workers/node/node_fetch.h"
+#include "workers/node/node_gossip.h"
+#include "workers/node/node_lots.h"
+#include "workers/node/node_parts.h"
+#include "workers/node/node_private.h"
 
 #include <assert.h>
 #include <math.h>
@@ -30,15 +34,27 @@ static void save_become(struct node *node, enum node_save_state state) {
     node->save.state = state;
 }
 
+/* The services, a line each. */
+static const struct node_service *const SERVICE_TABLE[SERVICES] = {
+    [SERVICE_FETCH] = &NODE_FETCH,   /* data shards from other nodes */
+    [SERVICE_PARTS] = &NODE_PARTS,   /* an input that is divided */
+    [SERVICE_LOTS] = &NODE_LOTS,     /* parts of other nodes' work */
+    [SERVICE_FEED] = &NODE_FEED,     /* batches from feeders, and for others */
+    [SERVICE_GOSSIP] = &NODE_GOSSIP, /* averages between local steps */
+};
+
 void node_init(struct node *node, struct io *io, const struct node_options *options, const struct job *job) {
     *node = (struct node){.io = io, .options = *options, .job = job, .contact.timeout_ms = options->timeout_ms};
     const struct job_terms *terms = &options->registration.job;
     node->barrier.clock = WIRE_CLOCK_NEVER;
     node_reports_open(node);
-    node_feed_open(node);
     node->final = terms->iterations * terms->clocks_per_iteration; /* unless the controller names an earlier one */
     memcpy(node->name, options->registration.name, sizeof node->name);
     node->servers = memory_zeroed(options->server_count + 1U, sizeof *node->servers);
+    node->services = SERVICE_TABLE;
+    for (unsigned s = 0; s < SERVICES; s++) {
+        node->service_states[s] = memory_zeroed(1, SERVICE_TABLE[s]->state_bytes);
+    }
     client_init(&node->client, io, options->self, job, &node->cache);
     io->connect(io, ACTOR_CONTROLLER, options->controller);
 }
@@ -49,10 +65,13 @@ void node_close(struct node *node) {
         buffer_drop(node->servers[s].restore_points);
     }
     free(node->servers);
+    FOR_SERVICES (node, service, close) {
+        service->close(node);
+    }
+    for (unsigned s = 0; s < SERVICES; s++) {
+        free(node->service_states[s]);
+    }
     node_work_close(node);
-    node_fetch_close(node);
-    node_feed_close(node);
-    node_parts_close(node);
     free(node->checkpoint.written);
     buffer_drop(node->input.shards);
     buffer_drop(node->input.files);
@@ -122,9 +141,9 @@ static void send_heartbeat(struct node *node) {
     message.heartbeat.ready = node->ready;
     message.heartbeat.committed = node->contact.told_committed = node->client.committed;
     message.heartbeat.silent = silent_node(node);
-    message.heartbeat.feed_us = node_feeding_us(node);
-    message.heartbeat.feed_threads =
-        node->options.registration.tier == TIER_FEEDER ? (uint32_t)node_feeding_threads(node) : 0;
+    FOR_SERVICES (node, service, report) {
+        service->report(node, &message);
+    }
     node_send(node, &message);
     node->contact.heartbeat_us = node_now(node) + node->contact.heartbeat_ms * UINT64_C(1000);
 }
@@ -272,25 +291,23 @@ static void tell_finished(struct node *node) {
 /* Begins a requested save once this node's cache has the last clock's state, which the app's finish function may read.
  * When SAVE comes, the servers have that state. Pushes of it to this node may still be on their way. */
 static void begin_save(struct node *node) {
-    if (node->save.state == SAVE_REQUESTED && !node->save.unsaving && !node->feed.making && node->final != 0 &&
+    if (node->save.state == SAVE_REQUESTED && !node->save.unsaving && !node->work.occupied && node->final != 0 &&
         client_want_last(&node->client, node->final)) {
         save_become(node, SAVE_RUNNING);
         node->options.hooks.save(node->options.hooks.context);
     }
 }
 
-/* The functions that return when each part of the node next acts on time alone; UINT64_MAX: never. */
-static uint64_t (*const deadlines[])(const struct node *node) = {
-    node_reports_due_us, node_lots_due_us, node_fetch_due_us, node_feed_due_us, node_parts_due_us,
-};
+static uint64_t earlier(uint64_t one, uint64_t other) {
+    return one < other ? one : other;
+}
 
 static void set_timer(struct node *node) {
     uint64_t pull_us = client_timer(&node->client);
-    uint64_t next = pull_us != 0 ? pull_us : UINT64_MAX;
-    next = node->contact.heartbeat_us < next ? node->contact.heartbeat_us : next;
-    for (unsigned d = 0; d < sizeof deadlines / sizeof *deadlines; d++) {
-        uint64_t due_us = deadlines[d](node);
-        next = due_us < next ? due_us : next;
+    uint64_t next = earlier(node->contact.heartbeat_us, pull_us != 0 ? pull_us : UINT64_MAX);
+    next = earlier(next, node_reports_due_us(node));
+    FOR_SERVICES (node, service, due_us) {
+        next = earlier(next, service->due_us(node));
     }
     if (next != node->timer_us) {
         node->timer_us = next;
@@ -302,8 +319,8 @@ static void set_timer(struct node *node) {
 static void assert_fits(const struct node *node) {
     const struct node_work *work = &node->work;
     const struct client *client = &node->client;
-    assert(client->working == (work->activity == NODE_COMPUTING || work->help.state == HELP_RUNNING));
-    assert(client->lot.under_way == (work->help.state == HELP_RUNNING));
+    assert(client->working == (work->activity == NODE_COMPUTING || client->lot.under_way));
+    assert(!work->occupied || (work->activity != NODE_COMPUTING && work->activity != NODE_EVALUATING));
     assert(client->frozen == (work->activity == NODE_EVALUATING));
     assert(work->activity == NODE_IDLE || work->assignment.set < work->set_count);
     assert(work->activity != NODE_COMPUTING || work->clock <= work->begun);
@@ -358,20 +375,14 @@ void node_read(struct node *node, struct buffer *shards, struct wire_input_shard
     }
 }
 
-void node_part_read(struct node *node, bool divided) {
-    node_parts_read(node, divided);
-    node_step(node);
-}
-
 void node_prepared(struct node *node, unsigned set, uint64_t items, const double totals[WIRE_TOTALS]) {
     node_sets_prepared(node, set, items, totals);
     node_step(node);
 }
 
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
-    if (node_work_computed(node, items, compute_us)) {
-        node_step(node);
-    }
+    node_work_computed(node, items, compute_us);
+    node_step(node);
 }
 
 void node_gathered(struct node *node) {
@@ -381,16 +392,6 @@ void node_gathered(struct node *node) {
 
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics) {
     node_work_evaluated(node, metrics);
-    node_step(node);
-}
-
-void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics) {
-    node_lots_helped(node, items, metrics);
-    node_step(node);
-}
-
-void node_feed_made(struct node *node, const struct feed_made *made) {
-    node_feed_take_made(node, made);
     node_step(node);
 }
 
@@ -501,12 +502,11 @@ static void receive_plan(struct node *node, const struct message *message) {
     client_plan(&node->client, &plan);
     plan_close(&node->plan);
     node->plan = plan;
-    if (first) {
-        node_parts_plan(node);
-    }
     find_roles(node);
     node_work_take_assignments(node);
-    node_feed_plan(node, new_epoch);
+    FOR_SERVICES (node, service, plan) {
+        service->plan(node, new_epoch);
+    }
     if (new_epoch) {
         node->accusation.accused = ACTOR_NONE;
         node_work_undo_evaluations(node);
@@ -632,6 +632,12 @@ static struct node_server *own_server(const struct node *node, actor_id actor) {
 
 /* ---- Messages from the controller ---- */
 
+static void hear(struct node *node, const struct message *message) {
+    FOR_SERVICES (node, service, hear) {
+        service->hear(node, message);
+    }
+}
+
 static void receive_welcome(struct node *node, const struct message *message) {
     const struct message_welcome *welcome = &message->welcome;
     if (node->contact.heartbeat_ms != 0) {
@@ -641,10 +647,8 @@ static void receive_welcome(struct node *node, const struct message *message) {
     node->contact.heartbeat_ms = welcome->heartbeat_ms;
     node->contact.timeout_ms = welcome->timeout_ms;
     send_pulse(node, message);
-    if (node->options.registration.tier == TIER_FEEDER && node_feeding_stages(node) == 0) {
-        node_fail(node, AML_ELIMIT,
-                  "a feeder has nothing to do: the app has no stages that run in each iteration, or they may not run "
-                  "on other nodes");
+    hear(node, message);
+    if (node->ended) {
         return;
     }
     node_notes_send(node);
@@ -662,9 +666,7 @@ static void receive_start(struct node *node, const struct message *start) {
     memcpy(node->totals, records_totals(start, &count), sizeof node->totals);
     node->total_items = start->start.items;
     state_become(node, NODE_STARTED);
-    if (node->parts.count > 0) {
-        node->options.hooks.settle(node->options.hooks.context);
-    }
+    hear(node, start);
     send_heartbeat(node);
 }
 
@@ -679,7 +681,7 @@ static void receive_ack(struct node *node, const struct message *message) {
         return; /* the barrier's number never falls, so this message is old */
     }
     node->final = ack->final != 0 ? ack->final : node->final;
-    node->feed.threads = ack->feed_threads;
+    hear(node, message);
     if (ack->barrier > node->barrier.number) {
         node->barrier.number = ack->barrier;
         node->barrier.clock = ack->barrier_clock;
@@ -820,6 +822,30 @@ static void receive_controller(struct node *node, const struct message *message)
     }
 }
 
+/* The service whose message this is; SERVICES: none. */
+static unsigned service_of(const struct message *message) {
+    unsigned type = message->type;
+    bool part = type == MESSAGE_SHARD && message->shard.kind != SHARD_ASK && message->shard.parts > 0;
+    return part || (type == MESSAGE_SHARD && message->shard.kind == SHARD_ASK_PART) ? SERVICE_PARTS
+           : type == MESSAGE_HOLDINGS || type == MESSAGE_SHARD                      ? SERVICE_FETCH
+           : type == MESSAGE_LOT || type == MESSAGE_LOT_METRICS                     ? SERVICE_LOTS
+           : type == MESSAGE_FEED_ASK || type == MESSAGE_FEED                       ? SERVICE_FEED
+           : type == MESSAGE_GOSSIP                                                 ? SERVICE_GOSSIP
+                                                                                    : SERVICES;
+}
+
+/* Gives a message of another node to its service. An answer comes from the server that our question was sent to, which
+ * passes on its own node's messages only. */
+static void receive_peer(struct node *node, actor_id from, struct message *message) {
+    const struct node_service *service = node->services[service_of(message)];
+    bool answer = actor_node(from) != node->options.self;
+    bool in_epoch = message->epoch == node->client.epoch && !node->client.fenced;
+    if (plan_is_there(&node->plan) && (in_epoch || service->any_epoch) &&
+        (!answer || message->passed.sender == actor_node(from))) {
+        service->receive(node, from, answer, message);
+    }
+}
+
 void node_receive(void *self, actor_id from, struct message *message) {
     struct node *node = self;
     if (node->ended) {
@@ -828,14 +854,8 @@ void node_receive(void *self, actor_id from, struct message *message) {
     if (from == ACTOR_CONTROLLER) {
         node->contact.heard_us = node_now(node);
         receive_controller(node, message);
-    } else if (message->type == MESSAGE_LOT || message->type == MESSAGE_LOT_METRICS) {
-        node_lots_receive(node, from, message);
-    } else if (message->type == MESSAGE_GOSSIP) {
-        node_gossip_receive(node, from, message);
-    } else if (message->type == MESSAGE_HOLDINGS || message->type == MESSAGE_SHARD) {
-        node_sets_receive(node, from, message);
-    } else if (message->type == MESSAGE_FEED_ASK || message->type == MESSAGE_FEED) {
-        node_feed_receive(node, from, message);
+    } else if (message_is_passed_on(message->type)) {
+        receive_peer(node, from, message);
     } else {
         struct node_server *server = own_server(node, from);
         if (server != NULL) {

@@ -7,11 +7,6 @@
 #define AGILEML_WORKERS_NODE_H
 
 #include "workers/client/client.h"
-#include "workers/node/node_feed.h"
-#include "workers/node/node_fetch.h"
-#include "workers/node/node_gossip.h"
-#include "workers/node/node_lots.h"
-#include "workers/node/node_parts.h"
 
 enum {
     NODE_REGISTER_RETRY_US = 200 * 1000,
@@ -98,11 +93,11 @@ struct node_hooks {
     /* Frees a set. Its shards may be in a later set. Never called while the set is prepared, computed or evaluated. */
     void (*release)(void *context, unsigned set);
     /* Computes a clock and calls client_gather for all partitions; then node_computed. In clocks whose steps are a call
-     * each (work.gossip.steps is not 0), computes the step work.gossip.step, and does not gather. */
+     * each (work.steps is not 0), computes the step work.step, and does not gather. */
     void (*compute)(void *context, unsigned set, uint64_t clock);
-    /* With lots (work.lots.count is not 0) `compute` works on the items in no lot, then on the lots that it gets from
-     * node_lot_take, and does not gather. `compute_lots` works on further lots from node_lot_take; then node_computed
-     * again. `gather` calls client_gather for all partitions; then node_gathered. */
+    /* With lots (node_lots.h) `compute` works on the items in no lot, then on the lots that it gets from node_lot_take,
+     * and does not gather. `compute_lots` works on further lots from node_lot_take; then node_computed again. `gather`
+     * calls client_gather for all partitions; then node_gathered. */
     void (*compute_lots)(void *context, unsigned set, uint64_t clock);
     void (*gather)(void *context);
     /* Computes a clock of another node's lot, all items of the set, without the app's `begin`; then node_helped. Must
@@ -197,16 +192,14 @@ struct node_work {
     bool again;                           /* EVALUATING: the evaluation does not follow the clock's compute */
     bool last;                            /* EVALUATING: the job's last clock, in that clock's own state */
     uint64_t items, compute_us, began_us; /* of the clock */
+    uint64_t helped;                      /* of the clock: items that other nodes have worked on, in lots */
+    uint32_t steps, step;                 /* of the clock: local steps that are a call of hooks.compute each, or 0; the
+                                             step under way, `steps` after the last one */
     uint64_t evaluates_us;                /* when the evaluation began */
-    uint64_t items_fed, feed_wait_us;     /* of the clock: items from batches; how long the clock waited for batches
-                                             alone */
-    uint64_t stages_us;                   /* of the clock: how long this process itself ran the stages that feeders
-                                             run */
     uint64_t begun;                       /* the highest clock begun under any origin */
     uint64_t evaluated;                   /* the highest clock evaluated and reported under part 0 */
-    struct node_lots lots;
-    struct node_help help;
-    struct node_gossip gossip;
+    bool occupied;                        /* a service has the process work: nothing else may begin there */
+    bool reading;                         /* a service has the process read: it prepares no set meanwhile */
 };
 
 /* The PROGRESS messages that the controller has not acknowledged. */
@@ -292,9 +285,8 @@ struct node {
     struct plan_view plan; /* in force */
     struct node_input input;
     struct node_work work;
-    struct node_fetch fetch;
-    struct node_feed feed;
-    struct node_parts parts;
+    const struct node_service *const *services; /* the table of all services (node_service.h) */
+    void *service_states[SERVICES];
     struct node_reports reports;
     struct node_notes notes;
     struct node_save save;
@@ -325,27 +317,11 @@ void node_start(struct node *node);
  * files (struct wire_input_file). The node takes over both buffers. Call it before node_prepared of the set that the
  * input was read for. */
 void node_read(struct node *node, struct buffer *shards, struct wire_input_shard own, struct buffer *files);
-/* Reports that this node's part is read. Not `divided`: `read` came to no file that the library divides, so the process
- * has read all of the input. */
-void node_part_read(struct node *node, bool divided);
 void node_prepared(struct node *node, unsigned set, uint64_t items, const double totals[WIRE_TOTALS]);
 /* Reports that the process has worked on `items` items in `compute_us`. */
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us);
 void node_gathered(struct node *node);
-/* Reports that `items` items of the clock under way came from batches. Call it before node_computed. */
-void node_fed(struct node *node, uint64_t items);
-/* Reports that the process itself made `batches` batches of the clock, in `us`. Call it before node_computed. */
-void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us);
-/* Reports batches that were made. The node takes over their `bytes`. */
-void node_feed_made(struct node *node, const struct feed_made *made);
-/* Returns the number of threads for the next batches: a feeder's by the controller, another node's threads of the
- * process. */
-unsigned node_feeding_threads(const struct node *node);
-/* Reports that a lot of `items` items of another node was worked on. metrics[metric_count] are the app's. */
-void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics);
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics);
-/* Adds the metrics of the last clock's lots that other nodes have done to the process's own of that clock. */
-void node_lots_add_metrics(const struct node *node, struct wire_metric_sum *sums);
 void node_saved(struct node *node, int code, const char *text);
 
 /* Reports a line of the app to the people who run the job, at most NODE_NOTES_MAX different ones. The text is printable
@@ -356,7 +332,7 @@ void node_note(struct node *node, const char *text);
 /* How many different nodes have assignments in `clock`. */
 unsigned node_origins(const struct node *node, uint64_t clock);
 
-/* Begins what can begin now and sets the timer. Call it after the client was used from outside. */
+/* Begins what can begin now and sets the timer. Call it after the client or a service was used from outside. */
 void node_wake(struct node *node);
 
 /* Requests from the controller, until it answers, that this node may leave within the notice. The node works on until

@@ -83,27 +83,23 @@ static void forget_all(struct node *node) {
     const struct node_hooks *hooks = &node->options.hooks;
     bool any = false;
     for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
-        any = any || node->feed.clocks[c].clock != 0;
-        clock_forget(&node->feed, &node->feed.clocks[c]);
+        any = any || node_feed(node)->clocks[c].clock != 0;
+        clock_forget(node_feed(node), &node_feed(node)->clocks[c]);
     }
     if (any) {
         hooks->feed_drop(hooks->context, UINT64_MAX);
     }
-    assert(node->feed.used == 0);
-    node->feed.stale = false;
-    node->feed.waits_since_us = node->feed.made_us = 0;
+    assert(node_feed(node)->used == 0);
+    node_feed(node)->stale = false;
+    node_feed(node)->waits_since_us = node_feed(node)->made_us = 0;
 }
 
-void node_feed_open(struct node *node) {
-    node->feed.feeding.kept = node->feed.feeding.coming = NODE_FEED_NO_SET;
-}
-
-void node_feed_close(struct node *node) {
+static void feed_close(struct node *node) {
     for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
-        clock_forget(&node->feed, &node->feed.clocks[c]);
+        clock_forget(node_feed(node), &node_feed(node)->clocks[c]);
     }
-    free(node->feed.feeders);
-    free(node->feed.sizes);
+    free(node_feed(node)->feeders);
+    free(node_feed(node)->sizes);
     node_feeding_close(node);
 }
 
@@ -141,10 +137,15 @@ static const struct node_set *set_at(const struct node *node, uint64_t clock) {
     return NULL;
 }
 
+/* Whether making a clock's batches takes long enough to request them from feeders. */
+static bool is_worth(const struct node_feed *feed) {
+    return feed->local_us == 0 || feed->clock_us >= NODE_FEED_WORTH_US;
+}
+
 static bool may_ask(const struct node *node) {
-    return node->feed.feeder_count > 0 && node->state == NODE_STARTED && !node->client.fenced && !node->feed.stale &&
-           node->options.registration.tier != TIER_FEEDER && node_feeding_stages(node) > 0 &&
-           node_feed_is_worth(&node->feed);
+    return node_feed(node)->feeder_count > 0 && node->state == NODE_STARTED && !node->client.fenced &&
+           !node_feed(node)->stale && node->options.registration.tier != TIER_FEEDER && node_feeding_stages(node) > 0 &&
+           is_worth(node_feed(node));
 }
 
 /* Whether a clock's batches are of data that is not this node's in that clock any more. */
@@ -153,8 +154,9 @@ static bool is_stale(const struct node *node, const struct feed_clock *clock) {
     return clock->clock != 0 && (set == NULL || set->number != clock->set);
 }
 
-void node_feed_check(struct node *node) {
-    struct node_feed *feed = &node->feed;
+/* Forgets batches of clocks or data that are not this node's any more. */
+static void forget_stale(struct node *node) {
+    struct node_feed *feed = node_feed(node);
     uint64_t computed = computes_own(node) ? node->work.clock : 0;
     for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
         feed->stale = feed->stale || (feed->clocks[c].clock != computed && is_stale(node, &feed->clocks[c]));
@@ -166,7 +168,7 @@ void node_feed_check(struct node *node) {
 
 /* Forgets sizes and times of batches, if they have been through another number of stages. */
 static void stages_become(struct node *node, unsigned stages) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     if (stages != feed->stages) {
         free(feed->sizes);
         feed->sizes = NULL;
@@ -180,13 +182,14 @@ static void stages_become(struct node *node, unsigned stages) {
 static void clocks_want(struct node *node, uint64_t from, uint64_t until) {
     const struct node_hooks *hooks = &node->options.hooks;
     for (uint64_t c = from; c < until; c++) {
-        struct feed_clock *clock = clock_at(&node->feed, c);
+        struct feed_clock *clock = clock_at(node_feed(node), c);
         const struct node_set *set = set_at(node, c);
         if (set == NULL || clock->clock == c || clock->clock != 0) {
             continue;
         }
         stages_become(node, hooks->feed_stages(hooks->context));
-        *clock = (struct feed_clock){.clock = c, .set = set->number, .stages = node->feed.stages, .count = set->count};
+        *clock =
+            (struct feed_clock){.clock = c, .set = set->number, .stages = node_feed(node)->stages, .count = set->count};
         clock->shards = memory_resized(NULL, set->count, sizeof *clock->shards);
         memcpy(clock->shards, set->shards, set->count * sizeof *clock->shards);
         clock->batches = memory_zeroed(set->count, sizeof *clock->batches);
@@ -201,7 +204,7 @@ static uint64_t size_guess(const struct node_feed *feed, uint32_t shard) {
 }
 
 static void size_learn(struct node *node, uint32_t shard, uint32_t bytes) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     if (feed->sizes == NULL) {
         feed->sizes = memory_zeroed(node->plan.terms.shards, sizeof *feed->sizes);
     }
@@ -216,8 +219,8 @@ static uint64_t credit(const struct node *node) {
     return node->options.feed_credit > 0 ? node->options.feed_credit : NODE_FEED_CREDIT;
 }
 
-/* How many batches to put in one question: what takes NODE_FEED_FUSED_US, at least NODE_FEED_FUSED, and more the more
- * threads feeders have. */
+/* Returns how many batches to request at once: as many as this process makes in NODE_FEED_FUSED_US, and at least
+ * NODE_FEED_FUSED; for feeders with several threads, twice as many for each thread. */
 static unsigned fused(const struct node_feed *feed) {
     uint64_t count = feed->local_us > 0 ? NODE_FEED_FUSED_US / feed->local_us : NODE_FEED_FUSED;
     count = count > NODE_FEED_FUSED ? count : NODE_FEED_FUSED;
@@ -241,8 +244,8 @@ static uint64_t patience_us(const struct node_feed *feed) {
 /* Returns the feeder with the least to do; NULL: nothing is to be requested now. */
 static struct feed_feeder *least_loaded(const struct node *node) {
     struct feed_feeder *least = NULL;
-    for (unsigned f = 0; f < node->feed.feeder_count; f++) {
-        struct feed_feeder *feeder = &node->feed.feeders[f];
+    for (unsigned f = 0; f < node_feed(node)->feeder_count; f++) {
+        struct feed_feeder *feeder = &node_feed(node)->feeders[f];
         if (node_now(node) >= feeder->avoid_until_us && (least == NULL || feeder->outstanding < least->outstanding)) {
             least = feeder;
         }
@@ -252,7 +255,7 @@ static struct feed_feeder *least_loaded(const struct node *node) {
 
 static void batch_become_asked(struct node *node, struct feed_batch *batch, struct feed_feeder *feeder,
                                uint64_t bytes) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     uint64_t now_us = node_now(node);
     assert(batch->state == FEED_WANTED && batch->bytes == 0);
     *batch = (struct feed_batch){.state = FEED_ASKED,
@@ -269,7 +272,7 @@ static void batch_become_asked(struct node *node, struct feed_batch *batch, stru
 /* Requests from one feeder the next batches of the clock that are wanted and for which there is credit. False: there is
  * nothing to request. */
 static bool ask_some(struct node *node, struct feed_clock *clock) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     struct feed_feeder *feeder = least_loaded(node);
     uint32_t shards[WIRE_FEED_SHARDS_MAX];
     unsigned most = fused(feed);
@@ -299,13 +302,13 @@ static bool ask_some(struct node *node, struct feed_clock *clock) {
  * already. */
 static void report_begun(struct node *node) {
     uint64_t begun = next_clock(node) - 1;
-    for (unsigned f = 0; f < node->feed.feeder_count; f++) {
-        struct feed_feeder *feeder = &node->feed.feeders[f];
+    for (unsigned f = 0; f < node_feed(node)->feeder_count; f++) {
+        struct feed_feeder *feeder = &node_feed(node)->feeders[f];
         if (feeder->obsolete == 0 || feeder->obsolete > begun) {
             continue;
         }
         struct message report = {.type = MESSAGE_FEED_ASK};
-        report.feed_ask = (struct message_feed_ask){.clock = begun, .claim = ++node->feed.claim, .begun = begun};
+        report.feed_ask = (struct message_feed_ask){.clock = begun, .claim = ++node_feed(node)->claim, .begun = begun};
         message_add(&report, buffer_new(0));
         node_send_by(node, feeder->server, feeder->node, &report);
         feeder->obsolete = 0;
@@ -318,7 +321,7 @@ static uint64_t expected_since_us(const struct feed_batch *batch, const struct f
 }
 
 static void check_overdue(struct node *node, struct feed_clock *clock) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     uint64_t now_us = node_now(node);
     uint64_t longest_us = clock->count > 0 ? patience_us(feed) : 0;
     for (uint32_t b = 0; b < clock->count; b++) {
@@ -335,14 +338,18 @@ static void check_overdue(struct node *node, struct feed_clock *clock) {
     }
 }
 
-void node_feed_advance(struct node *node) {
-    struct node_feed *feed = &node->feed;
+/* Requests batches of the coming clocks from feeders, and makes batches for others. */
+static bool feed_advance(struct node *node) {
+    struct node_feed *feed = node_feed(node);
+    if (node_feeding_advance(node)) {
+        return true;
+    }
     feed->waits_until_us = UINT64_MAX;
     for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
         check_overdue(node, &feed->clocks[c]);
     }
     if (!may_ask(node)) {
-        return;
+        return false;
     }
     uint64_t from = next_clock(node);
     uint64_t until = from + NODE_FEED_AHEAD;
@@ -353,10 +360,11 @@ void node_feed_advance(struct node *node) {
         }
     }
     report_begun(node);
+    return false;
 }
 
-uint64_t node_feed_due_us(const struct node *node) {
-    const struct node_feed *feed = &node->feed;
+static uint64_t feed_due_us(const struct node *node) {
+    const struct node_feed *feed = node_feed(node);
     uint64_t longest_us = patience_us(feed);
     uint64_t due_us = UINT64_MAX;
     for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
@@ -399,7 +407,7 @@ static uint64_t wait_us(const struct node_feed *feed) {
 /* Leaves each feeder the batches that it is probably making, unless they are late. Returns when the next of them will
  * be late. */
 static uint64_t leave_begun(struct node *node, const struct feed_clock *clock) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     uint64_t late_us = UINT64_MAX;
     for (unsigned f = 0; f < feed->feeder_count; f++) {
         struct feed_feeder *feeder = &feed->feeders[f];
@@ -439,7 +447,7 @@ static struct feed_batch *last_behind(struct node_feed *feed, const struct feed_
 /* Has the process make those of the clock's batches that would come last: as many as take 2 ms, but at most half of the
  * missing ones, and at least one. False: the process can't make single batches of this data. */
 static bool make_some(struct node *node, struct feed_clock *clock, unsigned asked) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     const struct node_hooks *hooks = &node->options.hooks;
     struct feed_made made = {.clock = clock->clock};
     uint64_t most = feed->local_us > 0 ? NODE_FEED_FUSED_US / feed->local_us : 1;
@@ -453,8 +461,8 @@ static bool make_some(struct node *node, struct feed_clock *clock, unsigned aske
         batch = made.count < most ? last_behind(feed, clock) : NULL;
     }
     if (made.count > 0) {
-        node_lots_end_asking(node);
         feed->making = hooks->feed_make(hooks->context, clock->set, made.clock, clock->stages, made.shards, made.count);
+        node->work.occupied = feed->making;
         feed->making_since_us = node_now(node);
     }
     return made.count == 0 || feed->making;
@@ -471,8 +479,8 @@ static void clock_become_local(struct node_feed *feed, struct feed_clock *clock)
     }
 }
 
-bool node_feed_waits(struct node *node, uint64_t clock) {
-    struct node_feed *feed = &node->feed;
+static bool feed_waits(struct node *node, uint64_t clock) {
+    struct node_feed *feed = node_feed(node);
     struct feed_clock *batches = clock_at(feed, clock);
     unsigned asked = batches->clock == clock ? count_behind(feed, batches) : 0;
     if (asked == 0) {
@@ -488,16 +496,16 @@ bool node_feed_waits(struct node *node, uint64_t clock) {
     return true;
 }
 
-void node_feed_begin(struct node *node) {
-    struct node_feed *feed = &node->feed;
-    node->work.items_fed = 0;
-    node->work.stages_us = feed->made_us;
-    node->work.feed_wait_us = feed->waits_since_us != 0 ? node_now(node) - feed->waits_since_us - feed->made_us : 0;
+static void feed_begin(struct node *node) {
+    struct node_feed *feed = node_feed(node);
+    feed->items = 0;
+    feed->stages_us = feed->made_us;
+    feed->wait_us = feed->waits_since_us != 0 ? node_now(node) - feed->waits_since_us - feed->made_us : 0;
     feed->waits_since_us = feed->made_us = 0;
 }
 
 void node_fed(struct node *node, uint64_t items) {
-    node->work.items_fed += items;
+    node_feed(node)->items += items;
 }
 
 /* Learns from `batches` batches that the process has made in `us`, for a set of `count` shards. */
@@ -508,25 +516,26 @@ static void local_learn(struct node_feed *feed, uint64_t batches, uint64_t us, u
 }
 
 void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us) {
-    node->work.stages_us += us;
+    node_feed(node)->stages_us += us;
     if (batches > 0) {
-        local_learn(&node->feed, batches, us, node->work.sets[node->work.assignment.set].count);
+        local_learn(node_feed(node), batches, us, node->work.sets[node->work.assignment.set].count);
     }
 }
 
-void node_feed_end(struct node *node) {
+static void feed_end(struct node *node) {
     const struct node_hooks *hooks = &node->options.hooks;
     bool any = false;
     for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
-        struct feed_clock *clock = &node->feed.clocks[c];
+        struct feed_clock *clock = &node_feed(node)->clocks[c];
         if (clock->clock != 0 && clock->clock <= node->work.clock) {
-            clock_forget(&node->feed, clock);
+            clock_forget(node_feed(node), clock);
             any = true;
         }
     }
     if (any) {
         hooks->feed_drop(hooks->context, node->work.clock + 1);
     }
+    forget_stale(node);
 }
 
 /* ---- Answers ---- */
@@ -534,7 +543,7 @@ void node_feed_end(struct node *node) {
 /* Returns the batch that this question has requested and that has not come; NULL: there is none. */
 static struct feed_batch *batch_of(struct node *node, const struct message *message, uint32_t shard) {
     const struct message_feed *answer = &message->feed;
-    struct feed_clock *clock = clock_at(&node->feed, answer->clock);
+    struct feed_clock *clock = clock_at(node_feed(node), answer->clock);
     for (uint32_t b = 0; clock->clock == answer->clock && b < clock->count; b++) {
         struct feed_batch *batch = &clock->batches[b];
         if (clock->shards[b] == shard && batch->state == FEED_ASKED && batch->claim == answer->claim &&
@@ -548,7 +557,7 @@ static struct feed_batch *batch_of(struct node *node, const struct message *mess
 /* Takes a batch that has come, if the credit covers it. */
 static void take(struct node *node, const struct message *message, struct feed_batch *batch,
                  const struct wire_batch *record, const unsigned char *bytes) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     const struct node_hooks *hooks = &node->options.hooks;
     const struct feed_clock *clock = clock_at(feed, message->feed.clock);
     size_learn(node, record->shard, record->bytes);
@@ -574,7 +583,7 @@ static void take(struct node *node, const struct message *message, struct feed_b
 
 /* Takes a batch that the process has made for a clock of its own, unless the batch was forgotten meanwhile. */
 static void take_own(struct node *node, uint64_t number, uint32_t shard, const struct buffer *bytes) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     const struct node_hooks *hooks = &node->options.hooks;
     struct feed_clock *clock = clock_at(feed, number);
     uint32_t b = 0;
@@ -599,9 +608,9 @@ static void take_own(struct node *node, uint64_t number, uint32_t shard, const s
 }
 
 static void made_own(struct node *node, const struct feed_made *made) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     const struct feed_clock *clock = clock_at(feed, made->clock);
-    feed->making = false;
+    feed->making = node->work.occupied = false;
     feed->made_us += feed->waits_since_us != 0 ? node_now(node) - feed->making_since_us : 0;
     if (clock->clock == made->clock) {
         local_learn(feed, made->count, made->us, clock->count);
@@ -612,38 +621,39 @@ static void made_own(struct node *node, const struct feed_made *made) {
     }
 }
 
-void node_feed_take_made(struct node *node, const struct feed_made *made) {
+void node_feed_made(struct node *node, const struct feed_made *made) {
     if (node->options.registration.tier == TIER_FEEDER) {
         node_feeding_made(node, made);
     } else {
         made_own(node, made);
     }
+    node_wake(node);
 }
 
 /* Counts the time of an answer that was expected since `since_us`. */
 static void time_learn(struct node *node, uint64_t since_us) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     feed->times_us[feed->times++ % NODE_FEED_TIMES] = node_now(node) - since_us;
 }
 
 static void refused(struct node *node, struct feed_batch *batch) {
-    struct feed_feeder *feeder = find_feeder(&node->feed, batch->feeder);
+    struct feed_feeder *feeder = find_feeder(node_feed(node), batch->feeder);
     if (feeder != NULL && node_now(node) >= feeder->avoid_until_us) { /* the first batch of an answer */
         feeder->gone_us = 2 * feeder->gone_us + NODE_FEED_GONE_US;
         feeder->gone_us = feeder->gone_us < NODE_FEED_AVOID_US ? feeder->gone_us : NODE_FEED_AVOID_US;
         feeder->avoid_until_us = node_now(node) + feeder->gone_us;
     }
     batch->attempts--; /* at the next attempt the feeder may have the data */
-    batch_become_wanted(&node->feed, batch);
+    batch_become_wanted(node_feed(node), batch);
 }
 
 static void receive_feed(struct node *node, const struct message *message) {
     size_t count;
     const struct wire_batch *records = feed_batches(message, &count);
     const unsigned char *bytes = message->frames[FEED_BYTES]->data;
-    struct feed_feeder *feeder = find_feeder(&node->feed, message->passed.sender);
+    struct feed_feeder *feeder = find_feeder(node_feed(node), message->passed.sender);
     bool ours = false;
-    for (size_t r = 0; r < count && !node->feed.stale; r++) {
+    for (size_t r = 0; r < count && !node_feed(node)->stale; r++) {
         struct feed_batch *batch =
             records[r].shard < node->plan.terms.shards ? batch_of(node, message, records[r].shard) : NULL;
         if (batch != NULL && !ours && message->feed.kind == FEED_DONE) {
@@ -665,16 +675,10 @@ static void receive_feed(struct node *node, const struct message *message) {
     }
 }
 
-void node_feed_receive(struct node *node, actor_id from, const struct message *message) {
-    bool own_server = actor_node(from) == node->options.self; /* else the server of the feeder, for it alone */
-    bool answer = message->type == MESSAGE_FEED;
-    if (!plan_is_there(&node->plan) || own_server == answer || message->epoch != node->client.epoch ||
-        node->client.fenced || (!own_server && message->passed.sender != actor_node(from))) {
-        return;
-    }
-    if (answer) {
+static void feed_receive(struct node *node, actor_id from, bool answer, struct message *message) {
+    if (answer && message->type == MESSAGE_FEED) {
         receive_feed(node, message);
-    } else {
+    } else if (!answer && message->type == MESSAGE_FEED_ASK) {
         node_feeding_receive(node, from, message);
     }
 }
@@ -683,7 +687,7 @@ void node_feed_receive(struct node *node, actor_id from, const struct message *m
 
 /* Lists the feeders of the plan. Keeps what is known of feeders that the last plan named, too. */
 static void find_feeders(struct node *node) {
-    struct node_feed *feed = &node->feed;
+    struct node_feed *feed = node_feed(node);
     const struct plan_view *plan = &node->plan;
     struct feed_feeder *feeders = memory_zeroed(plan->node_count + 1, sizeof *feeders);
     unsigned count = 0;
@@ -702,8 +706,8 @@ static void find_feeders(struct node *node) {
     feed->feeder_count = count;
 }
 
-void node_feed_plan(struct node *node, bool new_epoch) {
-    struct node_feed *feed = &node->feed;
+static void feed_plan(struct node *node, bool new_epoch) {
+    struct node_feed *feed = node_feed(node);
     find_feeders(node);
     feed->stale = feed->stale || new_epoch;
     for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
@@ -714,7 +718,53 @@ void node_feed_plan(struct node *node, bool new_epoch) {
             }
         }
     }
+    forget_stale(node);
     if (new_epoch) {
         node_feeding_drop(node);
     }
 }
+
+/* ---- The controller ---- */
+
+static void feed_hear(struct node *node, const struct message *message) {
+    if (message->type == MESSAGE_HEARTBEAT_ACK) {
+        node_feed(node)->threads = message->heartbeat_ack.feed_threads;
+    } else if (message->type == MESSAGE_WELCOME && node->options.registration.tier == TIER_FEEDER &&
+               node_feeding_stages(node) == 0) {
+        node_fail(node, AML_ELIMIT,
+                  "a feeder has nothing to do: the app has no stages that run in each iteration, or they may not run "
+                  "on other nodes");
+    }
+}
+
+static void feed_report(const struct node *node, struct message *message) {
+    const struct node_feed *feed = node_feed(node);
+    if (message->type == MESSAGE_HEARTBEAT) {
+        bool feeder = node->options.registration.tier == TIER_FEEDER;
+        message->heartbeat.feed_us = node_feeding_us(node);
+        message->heartbeat.feed_threads = feeder ? (uint32_t)node_feeding_threads(node) : 0;
+    } else if (!node->work.again) {
+        message->progress.items_fed = feed->items;
+        message->progress.feed_wait_us = feed->wait_us;
+        message->progress.stages_us = is_worth(feed) ? feed->stages_us : 0;
+    }
+}
+
+/* ---- A feeder's data ---- */
+
+static bool feed_uses(const struct node *node, unsigned set) {
+    return node_feed(node)->feeding.kept == set || node_feed(node)->feeding.coming == set;
+}
+
+const struct node_service NODE_FEED = {.state_bytes = sizeof(struct node_feed),
+                                       .close = feed_close,
+                                       .plan = feed_plan,
+                                       .advance = feed_advance,
+                                       .due_us = feed_due_us,
+                                       .receive = feed_receive,
+                                       .hear = feed_hear,
+                                       .report = feed_report,
+                                       .waits = feed_waits,
+                                       .begin = feed_begin,
+                                       .end = feed_end,
+                                       .uses = feed_uses};

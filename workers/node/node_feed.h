@@ -4,10 +4,7 @@
 #ifndef AGILEML_WORKERS_NODE_FEED_H
 #define AGILEML_WORKERS_NODE_FEED_H
 
-#include "agileml/wire/message.h"
-
-#include <limits.h>
-#include <stdbool.h>
+#include "workers/node/node_service.h"
 
 enum {
     NODE_FEED_AHEAD = 4,              /* clocks whose batches are requested, with the next clock */
@@ -30,7 +27,6 @@ enum {
     NODE_FEED_QUESTIONS_MAX = 1024,   /* questions that a feeder keeps; further ones are answered FEED_GONE, newest
                                          clock first */
     NODE_FEED_SEND_BYTES = 256 << 10, /* a feeder answers when so many bytes are made, or the question's last batch */
-    NODE_FEED_NO_SET = INT_MAX
 };
 
 /* A batch that the node may use in a coming clock:
@@ -112,8 +108,7 @@ struct node_feeding {
     unsigned threads;      /* number of threads that make these batches */
     uint64_t batch_us;     /* about how long one thread takes for a batch; 0: not known */
     unsigned char *wanted; /* by shard: requested, and in neither set; NULL: no shard was */
-    unsigned kept, coming; /* indexes in node_work.sets: the set of the shards that are here; the next set.
-                              NODE_FEED_NO_SET: none */
+    unsigned kept, coming; /* numbers of sets: that of the shards that are here, and the next one; 0: none */
     uint64_t batches;      /* batches made, since the process began */
     uint64_t made_us;      /* how long making batches took, without those that are being made */
     uint64_t since_us;     /* when making the present batches began */
@@ -141,12 +136,47 @@ struct node_feed {
     uint64_t making_since_us;    /* while `making` */
     uint64_t made_us;            /* how much of the waiting this process has made batches */
     uint64_t taken, asked, late; /* batches taken, requested and overdue, since the process began */
+    uint64_t items;              /* of the clock: items from batches */
+    uint64_t wait_us;            /* of the clock: how long it has waited for batches alone */
+    uint64_t stages_us;          /* of the clock: how long this process itself ran the stages that feeders run */
     struct node_feeding feeding;
 };
 
-/* Whether making a clock's batches takes long enough to request them from feeders. */
-static inline bool node_feed_is_worth(const struct node_feed *feed) {
-    return feed->local_us == 0 || feed->clock_us >= NODE_FEED_WORTH_US;
+extern const struct node_service NODE_FEED;
+
+static inline struct node_feed *node_feed(const struct node *node) {
+    return node_service_state(node, SERVICE_FEED);
 }
+
+/* ---- For the process ---- */
+
+/* Reports that `items` items of the clock under way came from batches. Call it before node_computed. */
+void node_fed(struct node *node, uint64_t items);
+/* Reports that the process itself made `batches` batches of the clock, in `us`. Call it before node_computed. */
+void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us);
+/* Reports batches that were made. The node takes over their `bytes`. */
+void node_feed_made(struct node *node, const struct feed_made *made);
+/* Returns the number of threads for the next batches: a feeder's by the controller, another node's threads of the
+ * process. */
+unsigned node_feeding_threads(const struct node *node);
+
+/* ---- A feeder's part, node_feeding.c ---- */
+
+void node_feeding_close(struct node *node);
+/* Drops all questions. */
+void node_feeding_drop(struct node *node);
+/* Returns how many of the app's first stages feeders may run. */
+unsigned node_feeding_stages(const struct node *node);
+/* Returns how many batches a feeder with so many threads makes at once. `batch_us`: the time of one thread for one
+ * batch. */
+unsigned node_feeding_at_once(unsigned threads, uint64_t batch_us);
+/* Takes the batches that the process has made. */
+void node_feeding_made(struct node *node, const struct feed_made *made);
+/* Returns how long the process has made batches for others. */
+uint64_t node_feeding_us(const struct node *node);
+/* Begins what a feeder can do now. True when it began something. */
+bool node_feeding_advance(struct node *node);
+/* Receives FEED_ASK; `server` is the server of this node that has passed it on. */
+void node_feeding_receive(struct node *node, actor_id server, const struct message *message);
 
 #endif

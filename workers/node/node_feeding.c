@@ -42,15 +42,15 @@ static void question_remove(struct node_feeding *feeding, unsigned index) {
 }
 
 void node_feeding_drop(struct node *node) {
-    while (node->feed.feeding.count > 0) {
-        question_remove(&node->feed.feeding, node->feed.feeding.count - 1);
+    while (node_feed(node)->feeding.count > 0) {
+        question_remove(&node_feed(node)->feeding, node_feed(node)->feeding.count - 1);
     }
 }
 
 void node_feeding_close(struct node *node) {
     node_feeding_drop(node);
-    free(node->feed.feeding.questions);
-    free(node->feed.feeding.wanted);
+    free(node_feed(node)->feeding.questions);
+    free(node_feed(node)->feeding.wanted);
 }
 
 /* ---- Answers ---- */
@@ -98,18 +98,14 @@ static void answer_made(struct node *node, struct feed_question *question) {
 
 /* ---- Data ---- */
 
-static const struct node_set *set_at(const struct node *node, unsigned index) {
-    return index != NODE_FEED_NO_SET ? &node->work.sets[index] : NULL;
-}
-
 static bool set_has(const struct node_set *set, uint32_t shard) {
     return set != NULL && bsearch(&shard, set->shards, set->count, sizeof shard, node_compare_shards) != NULL;
 }
 
 /* Makes the next set: the shards that are kept, and those that were requested since. */
 static void want_set(struct node *node) {
-    struct node_feeding *feeding = &node->feed.feeding;
-    const struct node_set *kept = set_at(node, feeding->kept);
+    struct node_feeding *feeding = &node_feed(node)->feeding;
+    const struct node_set *kept = node_set_find(node, feeding->kept);
     uint32_t *shards = memory_resized(NULL, node->plan.terms.shards, sizeof *shards);
     uint32_t count = 0;
     for (uint32_t s = 0; s < node->plan.terms.shards; s++) {
@@ -119,12 +115,13 @@ static void want_set(struct node *node) {
     }
     free(feeding->wanted);
     feeding->wanted = NULL;
-    feeding->coming = node_set_of_shards(node, shards, count);
+    unsigned set = node_set_of_shards(node, shards, count);
+    feeding->coming = node->work.sets[set].number;
 }
 
 static void want_shard(struct node *node, uint32_t shard) {
-    struct node_feeding *feeding = &node->feed.feeding;
-    if (set_has(set_at(node, feeding->coming), shard)) {
+    struct node_feeding *feeding = &node_feed(node)->feeding;
+    if (set_has(node_set_find(node, feeding->coming), shard)) {
         return;
     }
     if (feeding->wanted == NULL) {
@@ -137,7 +134,7 @@ static void want_shard(struct node *node, uint32_t shard) {
 
 /* Makes room for a question about this clock. False: all questions are about earlier clocks, or about this one. */
 static bool make_room(struct node *node, uint64_t clock) {
-    struct node_feeding *feeding = &node->feed.feeding;
+    struct node_feeding *feeding = &node_feed(node)->feeding;
     if (feeding->questions == NULL) {
         feeding->questions = memory_zeroed(NODE_FEED_QUESTIONS_MAX, sizeof *feeding->questions);
     }
@@ -177,7 +174,7 @@ static void drop_begun(struct node_feeding *feeding, actor_id asker, uint64_t be
 }
 
 void node_feeding_receive(struct node *node, actor_id server, const struct message *message) {
-    struct node_feeding *feeding = &node->feed.feeding;
+    struct node_feeding *feeding = &node_feed(node)->feeding;
     size_t count;
     const uint32_t *asked = feed_ask_shards(message, &count);
     struct feed_question question = {.asker = message->passed.sender,
@@ -195,7 +192,7 @@ void node_feeding_receive(struct node *node, actor_id server, const struct messa
     for (size_t s = 0; s < count; s++) {
         if (question.stages == 0 || question.stages > node_feeding_stages(node)) {
             lacking[lacking_count++] = asked[s]; /* no batch that this app can make */
-        } else if (set_has(set_at(node, feeding->kept), asked[s])) {
+        } else if (set_has(node_set_find(node, feeding->kept), asked[s])) {
             question.shards[question.count++] = asked[s];
         } else {
             lacking[lacking_count++] = asked[s];
@@ -227,13 +224,13 @@ static struct feed_question *first_question(const struct node_feeding *feeding) 
 
 unsigned node_feeding_threads(const struct node *node) {
     const struct message_register *own = &node->options.registration;
-    unsigned told = node->feed.threads < own->threads_max ? node->feed.threads : own->threads_max;
+    unsigned told = node_feed(node)->threads < own->threads_max ? node_feed(node)->threads : own->threads_max;
     return told > 0 ? told : own->threads;
 }
 
 /* Has the process make the next batches of a question. */
 static bool make_next(struct node *node) {
-    struct node_feeding *feeding = &node->feed.feeding;
+    struct node_feeding *feeding = &node_feed(node)->feeding;
     const struct node_hooks *hooks = &node->options.hooks;
     if (feeding->making || feeding->count == 0) {
         return false;
@@ -247,8 +244,8 @@ static bool make_next(struct node *node) {
     feeding->threads = node_feeding_threads(node);
     unsigned left = first->count - first->next;
     unsigned most = node_feeding_at_once(feeding->threads, feeding->batch_us);
-    if (!hooks->feed_make(hooks->context, node->work.sets[feeding->kept].number, first->clock, first->stages,
-                          &first->shards[first->next], most < left ? most : left)) {
+    if (!hooks->feed_make(hooks->context, feeding->kept, first->clock, first->stages, &first->shards[first->next],
+                          most < left ? most : left)) {
         node_fail(node, AML_ELIMIT,
                   "the data that this feeder is asked for is more than --memory allows: use more feeders, "
                   "or more memory");
@@ -257,17 +254,17 @@ static bool make_next(struct node *node) {
 }
 
 bool node_feeding_advance(struct node *node) {
-    struct node_feeding *feeding = &node->feed.feeding;
+    struct node_feeding *feeding = &node_feed(node)->feeding;
     if (!is_feeder(node) || !plan_is_there(&node->plan)) {
         return false;
     }
-    if (feeding->coming != NODE_FEED_NO_SET && node->work.sets[feeding->coming].state == SET_READY &&
-        !feeding->making) {
+    const struct node_set *coming = node_set_find(node, feeding->coming);
+    if (coming != NULL && coming->state == SET_READY && !feeding->making) {
         feeding->kept = feeding->coming; /* the next set has all shards of the set before */
-        feeding->coming = NODE_FEED_NO_SET;
+        feeding->coming = 0;
         return true;
     }
-    if (feeding->coming == NODE_FEED_NO_SET && feeding->wanted != NULL) {
+    if (coming == NULL && feeding->wanted != NULL) {
         want_set(node);
         return true;
     }
@@ -275,7 +272,7 @@ bool node_feeding_advance(struct node *node) {
 }
 
 uint64_t node_feeding_us(const struct node *node) {
-    const struct node_feeding *feeding = &node->feed.feeding;
+    const struct node_feeding *feeding = &node_feed(node)->feeding;
     return feeding->made_us + (feeding->making ? node_now(node) - feeding->since_us : 0);
 }
 
@@ -308,7 +305,7 @@ static void check_sizes(struct node *node, const struct feed_made *made) {
 
 /* Takes what was made for the question, unless the question was dropped meanwhile. */
 static void take_all(struct node *node, const struct feed_made *made) {
-    struct node_feeding *feeding = &node->feed.feeding;
+    struct node_feeding *feeding = &node_feed(node)->feeding;
     for (unsigned q = 0; q < feeding->count; q++) {
         struct feed_question *question = &feeding->questions[q];
         if (question->asker == feeding->asker && question->claim == feeding->claim && question->clock == made->clock) {
@@ -324,7 +321,7 @@ static void take_all(struct node *node, const struct feed_made *made) {
 }
 
 void node_feeding_made(struct node *node, const struct feed_made *made) {
-    struct node_feeding *feeding = &node->feed.feeding;
+    struct node_feeding *feeding = &node_feed(node)->feeding;
     assert(feeding->making);
     feeding->making = false;
     feeding->made_us += node_now(node) - feeding->since_us;

@@ -11,7 +11,7 @@
 /* ---- The node that gives ---- */
 
 static struct buffer *packed_shard(struct node *node, uint32_t shard) {
-    struct node_fetch *fetch = &node->fetch;
+    struct node_fetch *fetch = node_fetch(node);
     const struct node_hooks *hooks = &node->options.hooks;
     for (unsigned p = 0; p < NODE_FETCH_PACKED; p++) {
         if (fetch->packed[p].bytes != NULL && fetch->packed[p].shard == shard) {
@@ -29,7 +29,7 @@ static struct buffer *packed_shard(struct node *node, uint32_t shard) {
 
 static void packed_drop(struct node *node, uint32_t shard) {
     for (unsigned p = 0; p < NODE_FETCH_PACKED; p++) {
-        struct fetch_packed *place = &node->fetch.packed[p];
+        struct fetch_packed *place = &node_fetch(node)->packed[p];
         if (place->bytes != NULL && place->shard == shard) {
             buffer_drop(place->bytes);
             place->bytes = NULL;
@@ -86,7 +86,7 @@ static void answer_shard(struct node *node, actor_id server, const struct messag
     answer.shard = (struct message_shard){
         .kind = SHARD_GONE, .shard = asked->shard, .claim = asked->claim, .offset = asked->offset};
     if (node_add_piece(node, bytes, &answer)) {
-        node->fetch.given++;
+        node_fetch(node)->given++;
         packed_drop(node, asked->shard);
     }
     node_send_by(node, server, question->passed.sender, &answer);
@@ -119,16 +119,16 @@ static void fetch_end(struct node_fetch *fetch) {
     fetch->state = FETCH_NONE;
 }
 
-void node_fetch_close(struct node *node) {
-    fetch_end(&node->fetch);
+static void fetch_close(struct node *node) {
+    fetch_end(node_fetch(node));
     for (unsigned p = 0; p < NODE_FETCH_PACKED; p++) {
-        buffer_drop(node->fetch.packed[p].bytes);
+        buffer_drop(node_fetch(node)->packed[p].bytes);
     }
 }
 
 /* Lists the other nodes of the plan that have a server. */
 static void find_holders(struct node *node) {
-    struct node_fetch *fetch = &node->fetch;
+    struct node_fetch *fetch = node_fetch(node);
     const struct plan_view *plan = &node->plan;
     fetch->holders = memory_zeroed(plan->endpoint_count + 1, sizeof *fetch->holders);
     for (size_t e = 0; e < plan->endpoint_count; e++) {
@@ -157,7 +157,7 @@ static bool others_may_have_data(const struct node *node) {
 /* Asks the holders that have not answered which of the lacking shards they have. A server passes nothing on to or from
  * a node that is not in its plan yet, so the question is repeated. */
 static void ask_for_holdings(struct node *node) {
-    struct node_fetch *fetch = &node->fetch;
+    struct node_fetch *fetch = node_fetch(node);
     uint32_t *lacking = memory_resized(NULL, node->plan.terms.shards + NODE_FETCH_WAYS, sizeof *lacking);
     uint32_t count = 0;
     for (uint32_t s = 0; s < node->plan.terms.shards; s++) {
@@ -179,10 +179,11 @@ static void ask_for_holdings(struct node *node) {
     fetch->again_us = node_ask_again_us(node, fetch->asked_us);
 }
 
-bool node_fetch_begin(struct node *node, const struct node_set *set) {
-    struct node_fetch *fetch = &node->fetch;
+static bool fetch_begin(struct node *node, const struct node_set *set) {
+    struct node_fetch *fetch = node_fetch(node);
     const struct node_hooks *hooks = &node->options.hooks;
-    assert(fetch->state == FETCH_NONE && fetch->holders == NULL);
+    assert(fetch->state == FETCH_NONE || node_set_find(node, fetch->set) == NULL);
+    fetch_end(fetch);
     if (!node->options.fetches || !others_may_have_data(node)) {
         return false;
     }
@@ -204,16 +205,10 @@ bool node_fetch_begin(struct node *node, const struct node_set *set) {
     return count > 0;
 }
 
-void node_fetch_give_up(struct node *node, unsigned set) {
-    if (node->fetch.state != FETCH_NONE && node->fetch.set == set) {
-        fetch_end(&node->fetch);
-    }
-}
-
 static void ask_for_piece(struct node *node, struct fetch_way *way) {
-    const struct fetch_holder *holder = &node->fetch.holders[way->holder];
+    const struct fetch_holder *holder = &node_fetch(node)->holders[way->holder];
     struct message question = {.type = MESSAGE_SHARD};
-    way->claim = ++node->fetch.claim;
+    way->claim = ++node_fetch(node)->claim;
     way->asked_us = node_now(node);
     question.shard =
         (struct message_shard){.kind = SHARD_ASK, .shard = way->shard, .claim = way->claim, .offset = way->got};
@@ -223,7 +218,7 @@ static void ask_for_piece(struct node *node, struct fetch_way *way) {
 
 /* Drops a holder that has not answered in time, or has answered wrongly. Another holder then gives its shard. */
 static void holder_drop(struct node *node, unsigned number) {
-    struct node_fetch *fetch = &node->fetch;
+    struct node_fetch *fetch = node_fetch(node);
     struct fetch_holder *holder = &fetch->holders[number];
     buffer_drop(holder->has);
     holder->has = NULL;
@@ -255,7 +250,7 @@ static bool find_lacking(const struct node *node, struct fetch_holder *holder, u
     size_t count = holder->has != NULL ? holder->has->size / sizeof *shard : 0;
     for (; holder->next < count; holder->next++) {
         memcpy(shard, holder->has->data + holder->next * sizeof *shard, sizeof *shard);
-        if (*shard < node->plan.terms.shards && node->fetch.lacks[*shard] != 0) {
+        if (*shard < node->plan.terms.shards && node_fetch(node)->lacks[*shard] != 0) {
             return true;
         }
     }
@@ -264,7 +259,7 @@ static bool find_lacking(const struct node *node, struct fetch_holder *holder, u
 
 /* Finds a holder with the fewest shards on their way, and a lacking shard to request from it. */
 static bool find_holder(const struct node *node, unsigned *holder, uint32_t *shard) {
-    const struct node_fetch *fetch = &node->fetch;
+    const struct node_fetch *fetch = node_fetch(node);
     unsigned asked = 0; /* holders */
     bool found = false;
     for (unsigned h = 0; h < fetch->holder_count; h++) {
@@ -286,7 +281,7 @@ static bool find_holder(const struct node *node, unsigned *holder, uint32_t *sha
 
 /* Asks holders for shards that are lacking. Returns whether any shard is on its way. */
 static bool take_more(struct node *node) {
-    struct node_fetch *fetch = &node->fetch;
+    struct node_fetch *fetch = node_fetch(node);
     bool busy = false;
     bool more = true;
     for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
@@ -308,7 +303,7 @@ static bool take_more(struct node *node) {
 /* Returns whether to wait for holders that have not answered yet, since they may have a lacking shard. A busy node
  * answers late, so the wait is as long as for a piece. Reading the whole input would take longer. */
 static bool waits_for_answers(const struct node *node) {
-    const struct node_fetch *fetch = &node->fetch;
+    const struct node_fetch *fetch = node_fetch(node);
     if (fetch->state == FETCH_NONE || node_now(node) >= overdue_us(node, fetch->asked_us) ||
         memchr(fetch->lacks, 1, node->plan.terms.shards) == NULL) {
         return false;
@@ -321,8 +316,8 @@ static bool waits_for_answers(const struct node *node) {
     return false;
 }
 
-uint64_t node_fetch_due_us(const struct node *node) {
-    const struct node_fetch *fetch = &node->fetch;
+static uint64_t fetch_due_us(const struct node *node) {
+    const struct node_fetch *fetch = node_fetch(node);
     uint64_t due_us = UINT64_MAX;
     if (waits_for_answers(node)) {
         due_us = overdue_us(node, fetch->asked_us);
@@ -335,10 +330,14 @@ uint64_t node_fetch_due_us(const struct node *node) {
     return due_us;
 }
 
-unsigned node_fetch_advance(struct node *node) {
-    struct node_fetch *fetch = &node->fetch;
+static unsigned fetched(struct node *node) {
+    struct node_fetch *fetch = node_fetch(node);
     uint64_t now = node_now(node);
     if (fetch->state == FETCH_NONE) {
+        return 0;
+    }
+    if (node_set_find(node, fetch->set) == NULL) {
+        fetch_end(fetch);
         return 0;
     }
     for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
@@ -378,17 +377,17 @@ static bool take_piece(struct node *node, struct fetch_way *way, const struct me
     if (!hooks->unpack(hooks->context, way->shard, way->bytes, way->got)) {
         return false;
     }
-    struct fetch_holder *holder = &node->fetch.holders[way->holder];
+    struct fetch_holder *holder = &node_fetch(node)->holders[way->holder];
     assert(holder->asked > 0);
     holder->largest = way->got > holder->largest ? way->got : holder->largest;
     holder->asked--;
-    node->fetch.taken++;
+    node_fetch(node)->taken++;
     way_end(way);
     return true;
 }
 
 static void receive_shard(struct node *node, const struct message *message) {
-    struct node_fetch *fetch = &node->fetch;
+    struct node_fetch *fetch = node_fetch(node);
     for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
         struct fetch_way *way = &fetch->ways[w];
         if (way->busy && way->claim == message->shard.claim &&
@@ -399,7 +398,7 @@ static void receive_shard(struct node *node, const struct message *message) {
 }
 
 static void receive_holdings(struct node *node, const struct message *message) {
-    struct node_fetch *fetch = &node->fetch;
+    struct node_fetch *fetch = node_fetch(node);
     for (unsigned h = 0; h < fetch->holder_count && message->holdings.claim == fetch->asked; h++) {
         struct fetch_holder *holder = &fetch->holders[h];
         if (holder->node == message->passed.sender && !holder->answered) {
@@ -409,10 +408,29 @@ static void receive_holdings(struct node *node, const struct message *message) {
     }
 }
 
-void node_fetch_answer(struct node *node, actor_id server, const struct message *question) {
-    (question->type == MESSAGE_HOLDINGS ? answer_holdings : answer_shard)(node, server, question);
+static void fetch_receive(struct node *node, actor_id from, bool answer, struct message *message) {
+    bool holdings = message->type == MESSAGE_HOLDINGS;
+    if (answer != (holdings ? message->holdings.answer != 0 : message->shard.kind != SHARD_ASK)) {
+        return;
+    }
+    if (answer) {
+        (holdings ? receive_holdings : receive_shard)(node, message);
+    } else {
+        (holdings ? answer_holdings : answer_shard)(node, from, message);
+    }
 }
 
-void node_fetch_receive(struct node *node, const struct message *message) {
-    (message->type == MESSAGE_HOLDINGS ? receive_holdings : receive_shard)(node, message);
+static void fetch_report(const struct node *node, struct message *message) {
+    if (message->type == MESSAGE_PROGRESS) {
+        message->progress.shards_taken = node_fetch(node)->taken;
+    }
 }
+
+const struct node_service NODE_FETCH = {.state_bytes = sizeof(struct node_fetch),
+                                        .any_epoch = true,
+                                        .close = fetch_close,
+                                        .due_us = fetch_due_us,
+                                        .receive = fetch_receive,
+                                        .report = fetch_report,
+                                        .fetch = fetch_begin,
+                                        .fetched = fetched};

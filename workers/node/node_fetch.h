@@ -5,9 +5,7 @@
 #ifndef AGILEML_WORKERS_NODE_FETCH_H
 #define AGILEML_WORKERS_NODE_FETCH_H
 
-#include "agileml/wire/message.h"
-
-#include <stdbool.h>
+#include "workers/node/node_service.h"
 
 enum {
     NODE_FETCH_HOLDERS = 4, /* nodes that are asked for shards at once */
@@ -17,7 +15,7 @@ enum {
     NODE_FETCH_PACKED = 4   /* packed shards that a node keeps while others ask for their pieces */
 };
 
-/* NONE --node_fetch_begin--> TAKING --nothing is lacking, or no node can give the lacking shards--> NONE */
+/* NONE --fetch--> TAKING --nothing is lacking, or no node can give the lacking shards--> NONE */
 enum node_fetch_state { FETCH_NONE, FETCH_TAKING };
 
 /* A node that may have some of the shards. */
@@ -38,7 +36,7 @@ struct fetch_way {
     uint32_t shard;
     unsigned holder;   /* index in node_fetch.holders */
     uint64_t claim;    /* the number of the question for the next piece */
-    uint64_t asked_us; /* when that question was sent */
+    uint64_t asked_us; /* when the question was sent */
     unsigned char *bytes;
     uint64_t got; /* bytes that have come */
 };
@@ -65,5 +63,16 @@ struct node_fetch {
     unsigned packed_next;  /* the place in `packed` that is used next */
     uint64_t taken, given; /* numbers of shards since the process began */
 };
+
+extern const struct node_service NODE_FETCH;
+
+static inline struct node_fetch *node_fetch(const struct node *node) {
+    return node_service_state(node, SERVICE_FETCH);
+}
+
+/* Completes `answer`, a SHARD that has the question's `offset` and the kind for when there is nothing to send. Adds the
+ * packed bytes from the offset on, as many as fit a piece. `bytes` may be NULL. Returns whether this is the last
+ * piece. */
+bool node_add_piece(const struct node *node, const struct buffer *bytes, struct message *answer);
 
 #endif

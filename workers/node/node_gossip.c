@@ -14,20 +14,19 @@ static void drop(struct message *message) {
     }
 }
 
-void node_gossip_close(struct node *node) {
-    drop(&node->work.gossip.model);
-    drop(&node->work.gossip.moves);
+static void gossip_close(struct node *node) {
+    drop(&node_gossip(node)->model);
+    drop(&node_gossip(node)->moves);
 }
 
-void node_gossip_begin(struct node *node) {
-    struct node_gossip *gossip = &node->work.gossip;
+static void gossip_begin(struct node *node) {
+    struct node_gossip *gossip = node_gossip(node);
     enum strategy strategy = plan_strategy_at(&node->plan, node->work.clock);
     uint32_t parts = strategy_parts(strategy, &node->job->clocks, node->work.clock);
     bool own = node->work.assignment.origin == node->options.self && !node->client.part.alone;
-    node_gossip_close(node);
+    gossip_close(node);
     gossip->peer = ACTOR_NONE;
-    gossip->steps = strategy == STRATEGY_ADPSGD && own && parts > 1 ? parts : 0;
-    gossip->step = 0;
+    node->work.steps = strategy == STRATEGY_ADPSGD && own && parts > 1 ? parts : 0;
 }
 
 /* ---- Offers ---- */
@@ -36,7 +35,7 @@ void node_gossip_begin(struct node *node) {
  * those that work on the clock. So nodes in step do not ask each other in a circle. */
 static actor_id find_partner(const struct node *node) {
     const struct plan_view *plan = &node->plan;
-    uint64_t step = node->work.clock * WIRE_LOCAL_STEPS_MAX + node->work.gossip.step;
+    uint64_t step = node->work.clock * WIRE_LOCAL_STEPS_MAX + node->work.step;
     uint64_t *origins = memory_zeroed(plan->assignment_count + 1, sizeof *origins);
     size_t count = 0;
     for (size_t a = 0; a < plan->assignment_count; a++) {
@@ -58,14 +57,14 @@ static double share_of(const struct node *node, actor_id origin) {
 /* Whether our offer's answer can still come. A lost answer is awaited until the clock ends or the peer leaves it. So
  * offers do not pile up on a slow network before the first one has arrived. */
 static bool is_offered(const struct node *node) {
-    const struct node_gossip *gossip = &node->work.gossip;
+    const struct node_gossip *gossip = node_gossip(node);
     return gossip->peer != ACTOR_NONE && gossip->epoch == node->client.epoch && share_of(node, gossip->peer) > 0;
 }
 
 /* Offers the copy of the model to this step's partner, unless an earlier offer is still under way. The node of the pair
  * with the lower number makes the offer. */
 static void offer(struct node *node) {
-    struct node_gossip *gossip = &node->work.gossip;
+    struct node_gossip *gossip = node_gossip(node);
     if (node->client.fenced || is_offered(node)) {
         return;
     }
@@ -85,36 +84,40 @@ static void offer(struct node *node) {
 
 /* Applies what averages have moved since the last step's end. No thread works on the rows now. */
 static void apply_moves(struct node *node) {
-    struct node_gossip *gossip = &node->work.gossip;
+    struct node_gossip *gossip = node_gossip(node);
     if (gossip->moves.type != 0) {
         client_move(&node->client, &gossip->moves);
         drop(&gossip->moves);
     }
 }
 
-void node_gossip_computed(struct node *node) {
-    struct node_gossip *gossip = &node->work.gossip;
+static bool gossip_computed(struct node *node) {
+    struct node_gossip *gossip = node_gossip(node);
     const struct node_hooks *hooks = &node->options.hooks;
-    assert(gossip->step < gossip->steps);
+    if (node->work.steps == 0) {
+        return false;
+    }
+    assert(node->work.step < node->work.steps);
     apply_moves(node);
-    gossip->step++;
-    if (gossip->step == gossip->steps) {
+    node->work.step++;
+    if (node->work.step == node->work.steps) {
         drop(&gossip->model);
         hooks->gather(hooks->context);
-        return;
+        return true;
     }
     struct message before = gossip->model;
     gossip->model = client_model(&node->client, &before);
     drop(&before);
     offer(node);
     hooks->compute(hooks->context, node->work.sets[node->work.assignment.set].number, node->work.clock);
+    return true;
 }
 
 /* ---- Messages ---- */
 
 /* Whether our copy of the model, as it is between two steps of this clock, can be averaged with. */
 static bool is_open(const struct node *node, uint64_t clock) {
-    return node->work.activity == NODE_COMPUTING && node->work.gossip.model.type != 0 && node->work.clock == clock;
+    return node->work.activity == NODE_COMPUTING && node_gossip(node)->model.type != 0 && node->work.clock == clock;
 }
 
 /* Returns the weight of a peer's copy in the mean with ours, as in the mean at the clock's end. So the mean of all
@@ -138,9 +141,9 @@ static bool rows_fit(struct node *node, const struct message *message) {
 }
 
 static struct message *moves_of(struct node *node) {
-    struct message *moves = &node->work.gossip.moves;
+    struct message *moves = &node_gossip(node)->moves;
     if (moves->type == 0) {
-        *moves = client_no_moves(&node->client, &node->work.gossip.model);
+        *moves = client_no_moves(&node->client, &node_gossip(node)->model);
     }
     return moves;
 }
@@ -152,8 +155,8 @@ static void receive_offer(struct node *node, actor_id server, const struct messa
     bool wanted = is_open(node, message->gossip.clock) && !is_offered(node);
     double weight = wanted ? weight_of(node, peer) : 0;
     if (weight > 0 && rows_fit(node, message)) {
-        answer = client_average(&node->client, &node->work.gossip.model, message, weight, moves_of(node));
-        node->work.gossip.averaged++;
+        answer = client_average(&node->client, &node_gossip(node)->model, message, weight, moves_of(node));
+        node_gossip(node)->averaged++;
     }
     answer.gossip =
         (struct message_gossip){.kind = GOSSIP_ANSWER, .claim = message->gossip.claim, .clock = message->gossip.clock};
@@ -161,7 +164,7 @@ static void receive_offer(struct node *node, actor_id server, const struct messa
 }
 
 static void receive_answer(struct node *node, const struct message *message) {
-    struct node_gossip *gossip = &node->work.gossip;
+    struct node_gossip *gossip = node_gossip(node);
     if (gossip->peer != message->passed.sender || gossip->claim != message->gossip.claim) {
         return; /* a repeated answer, or one that came too late */
     }
@@ -172,14 +175,16 @@ static void receive_answer(struct node *node, const struct message *message) {
     }
 }
 
-void node_gossip_receive(struct node *node, actor_id from, const struct message *message) {
-    bool own_server = actor_node(from) == node->options.self;
-    if (message->epoch != node->client.epoch || node->client.fenced || !plan_is_there(&node->plan)) {
-        return;
-    }
-    if (message->gossip.kind == GOSSIP_OFFER && own_server) {
+static void gossip_receive(struct node *node, actor_id from, bool answer, struct message *message) {
+    if (message->gossip.kind == GOSSIP_OFFER && !answer) {
         receive_offer(node, from, message);
-    } else if (message->gossip.kind == GOSSIP_ANSWER && message->passed.sender == actor_node(from)) {
+    } else if (message->gossip.kind == GOSSIP_ANSWER && answer) {
         receive_answer(node, message);
     }
 }
+
+const struct node_service NODE_GOSSIP = {.state_bytes = sizeof(struct node_gossip),
+                                         .close = gossip_close,
+                                         .receive = gossip_receive,
+                                         .begin = gossip_begin,
+                                         .computed = gossip_computed};

@@ -5,13 +5,14 @@
 #ifndef AGILEML_WORKERS_NODE_GOSSIP_H
 #define AGILEML_WORKERS_NODE_GOSSIP_H
 
-#include "agileml/wire/message.h"
+#include "workers/node/node_service.h"
 
-/* Of the clock under way: NONE --begin--> STEPPING --the last step is done--> GATHERING --node_gathered--> NONE
+/* Of the clock under way, by work.steps and work.step:
+ *
+ * NONE --begin--> STEPPING --the last step is done--> GATHERING --node_gathered--> NONE
+ *
  * Peers can average with the copy while STEPPING, from the second step on. */
 struct node_gossip {
-    uint32_t steps;       /* local steps of the clock; 0: none, or one `compute` does all steps */
-    uint32_t step;        /* the step under way; `steps`: GATHERING */
     struct message model; /* this node's copy after the step before; type 0: there is none yet */
     struct message moves; /* how averages have moved the rows since `model` was copied; type 0: not at all */
     actor_id peer;        /* the node whose answer to our offer is awaited; ACTOR_NONE: none */
@@ -19,5 +20,11 @@ struct node_gossip {
     uint64_t epoch;       /* epoch of the last offer */
     uint64_t averaged;    /* in all clocks: averages with other nodes that have moved this node's rows */
 };
+
+extern const struct node_service NODE_GOSSIP;
+
+static inline struct node_gossip *node_gossip(const struct node *node) {
+    return node_service_state(node, SERVICE_GOSSIP);
+}
 
 #endif

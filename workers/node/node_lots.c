@@ -16,7 +16,8 @@ static bool lot_move(struct node_lot *lot, enum node_lot_state from, enum node_l
     return atomic_compare_exchange_strong(&lot->state, &expected, (unsigned char)to);
 }
 
-int node_lot_take(struct node_lots *lots) {
+int node_lot_take(const struct node *node) {
+    struct own_lots *lots = &node_lots(node)->own;
     for (unsigned l = 0; l < lots->count; l++) {
         if (lot_move(&lots->lots[l], LOT_FREE, LOT_OURS)) {
             return (int)l;
@@ -34,11 +35,11 @@ static void drop_result(struct node_lot *lot) {
     lot->measured = false;
 }
 
-void node_lots_close(struct node *node) {
+static void lots_close(struct node *node) {
     for (unsigned l = 0; l < WIRE_LOTS_MAX; l++) {
-        drop_result(&node->work.lots.lots[l]);
+        drop_result(&node_lots(node)->own.lots[l]);
     }
-    free(node->work.help.list);
+    free(node_lots(node)->help.list);
 }
 
 static uint64_t lot_digest(const struct node_set *set, unsigned lots, unsigned lot) {
@@ -49,13 +50,20 @@ static uint64_t lot_digest(const struct node_set *set, unsigned lots, unsigned l
 
 /* ---- The owner ---- */
 
-void node_lots_begin(struct node *node) {
-    struct node_lots *lots = &node->work.lots;
+/* Ends a request for a lot, as this node has work of its own: an answer now comes too late. */
+static void end_asking(struct node *node) {
+    if (node_lots(node)->help.state == HELP_ASKED) {
+        node_lots(node)->help.state = HELP_NONE;
+    }
+}
+
+static void lots_begin(struct node *node) {
+    struct own_lots *lots = &node_lots(node)->own;
     const struct node_set *set = &node->work.sets[node->work.assignment.set];
     bool own = node->work.assignment.origin == node->options.self && !node->client.part.alone;
     lots->count = own ? lots_count(set->count, node->options.lots) : 0;
     lots->computed = false;
-    lots->theirs = 0;
+    end_asking(node);
     for (unsigned l = 0; l < WIRE_LOTS_MAX; l++) {
         drop_result(&lots->lots[l]);
         memset(lots->lots[l].metrics, 0, sizeof lots->lots[l].metrics);
@@ -63,22 +71,23 @@ void node_lots_begin(struct node *node) {
     }
 }
 
-/* Returns whether this node takes back a lot that it gave away: the result is late, or of another epoch. */
-static bool is_overdue(const struct node *node, const struct node_lot *lot) {
-    return lot->epoch != node->client.epoch || node->client.fenced || node_now(node) >= node_lots_due_us(node);
-}
-
-uint64_t node_lots_due_us(const struct node *node) {
-    const struct node_lots *lots = &node->work.lots;
+static uint64_t lots_due_us(const struct node *node) {
+    const struct own_lots *lots = &node_lots(node)->own;
     bool waits = node->work.activity == NODE_COMPUTING && lots->count > 0 && lots->computed;
     return waits ? lots->computed_us + NODE_LOTS_WAIT_US + node->work.compute_us / 2 : UINT64_MAX;
 }
 
-bool node_lots_advance(struct node *node) {
-    struct node_lots *lots = &node->work.lots;
+/* Returns whether this node takes back a lot that it gave away: the result is late, or of another epoch. */
+static bool is_overdue(const struct node *node, const struct node_lot *lot) {
+    return lot->epoch != node->client.epoch || node->client.fenced || node_now(node) >= lots_due_us(node);
+}
+
+static bool lots_advance(struct node *node) {
+    struct own_lots *lots = &node_lots(node)->own;
     const struct node_hooks *hooks = &node->options.hooks;
     unsigned left = 0;
     unsigned out = 0;
+    assert(node->client.lot.under_way == (node_lots(node)->help.state == HELP_RUNNING));
     if (node->work.activity != NODE_COMPUTING || lots->count == 0 || !lots->computed) {
         return false;
     }
@@ -86,7 +95,7 @@ bool node_lots_advance(struct node *node) {
         struct node_lot *lot = &lots->lots[l];
         if (atomic_load(&lot->state) == LOT_GIVEN && lot->changes.type != 0 && lot->measured) {
             bool added = client_add_lot(&node->client, &lot->changes);
-            lots->theirs += added ? lot->changes.lot.items : 0;
+            node->work.helped += added ? lot->changes.lot.items : 0;
             lots->done += added ? 1 : 0;
             atomic_store(&lot->state, added ? LOT_THEIRS : LOT_FREE);
             drop_result(lot);
@@ -104,15 +113,22 @@ bool node_lots_advance(struct node *node) {
     if (out > 0) {
         return false;
     }
-    assert(lots->theirs == 0 || lots->done > 0);
+    assert(node->work.helped == 0 || lots->done > 0);
     lots->count = 0; /* no lot can be asked for any more */
     hooks->gather(hooks->context);
     return true;
 }
 
+static bool lots_computed(struct node *node) {
+    struct own_lots *lots = &node_lots(node)->own;
+    lots->computed = lots->count > 0;
+    lots->computed_us = node_now(node);
+    return lots->computed;
+}
+
 void node_lots_add_metrics(const struct node *node, struct wire_metric_sum *sums) {
     for (unsigned l = 0; l < WIRE_LOTS_MAX; l++) {
-        const struct node_lot *lot = &node->work.lots.lots[l];
+        const struct node_lot *lot = &node_lots(node)->own.lots[l];
         for (unsigned m = 0; m < node->options.metric_count && atomic_load(&lot->state) == LOT_THEIRS; m++) {
             sums[m].sum += lot->metrics[m].sum;
             sums[m].weight += lot->metrics[m].weight;
@@ -121,14 +137,14 @@ void node_lots_add_metrics(const struct node *node, struct wire_metric_sum *sums
 }
 
 static bool may_give(const struct node *node, const struct message_lot *asked) {
-    const struct node_lots *lots = &node->work.lots;
+    const struct own_lots *lots = &node_lots(node)->own;
     const struct node_set *set = &node->work.sets[node->work.assignment.set];
     return node->work.activity == NODE_COMPUTING && asked->lot < lots->count && asked->clock == node->work.clock &&
            asked->digest == lot_digest(set, lots_count(set->count, node->options.lots), asked->lot);
 }
 
 static void receive_ask(struct node *node, actor_id server, const struct message_lot *asked) {
-    struct node_lot *lot = &node->work.lots.lots[asked->lot];
+    struct node_lot *lot = &node_lots(node)->own.lots[asked->lot];
     struct message answer = {.type = MESSAGE_LOT, .lot = *asked};
     bool given = may_give(node, asked) && lot_move(lot, LOT_FREE, LOT_GIVEN);
     if (given) {
@@ -136,7 +152,7 @@ static void receive_ask(struct node *node, actor_id server, const struct message
         lot->helper = asked->passed.sender;
         lot->claim = asked->claim;
         lot->epoch = node->client.epoch;
-        node->work.lots.given++;
+        node_lots(node)->own.given++;
     }
     answer.lot.kind = given ? LOT_GIVE : LOT_KEEP;
     node_send_by(node, server, asked->passed.sender, &answer);
@@ -144,8 +160,8 @@ static void receive_ask(struct node *node, actor_id server, const struct message
 
 /* Returns the lot that was given to the helper for this claim and was not taken back; NULL: there is none. */
 static struct node_lot *lot_of_claim(struct node *node, actor_id helper, uint64_t claim) {
-    for (unsigned l = 0; l < node->work.lots.count; l++) {
-        struct node_lot *lot = &node->work.lots.lots[l];
+    for (unsigned l = 0; l < node_lots(node)->own.count; l++) {
+        struct node_lot *lot = &node_lots(node)->own.lots[l];
         if (atomic_load(&lot->state) == LOT_GIVEN && lot->helper == helper && lot->claim == claim) {
             return lot;
         }
@@ -206,21 +222,22 @@ static void add_helped(struct node *node, const struct wire_assignment *owner, u
     free(all);
     struct node_helped helped = {.owner = owner->origin, .lot = lot, .from_clock = owner->from_clock};
     helped.digest = hash_bytes((const unsigned char *)shards, count * sizeof *shards, 0);
-    helped.set = node_set_of_shards(node, shards, count);
-    node->work.help.list =
-        memory_resized(node->work.help.list, node->work.help.count + 1, sizeof *node->work.help.list);
-    node->work.help.list[node->work.help.count++] = helped;
+    unsigned set = node_set_of_shards(node, shards, count);
+    helped.set = node->work.sets[set].number;
+    node_lots(node)->help.list =
+        memory_resized(node_lots(node)->help.list, node_lots(node)->help.count + 1, sizeof *node_lots(node)->help.list);
+    node_lots(node)->help.list[node_lots(node)->help.count++] = helped;
 }
 
 /* Finds the lots of other nodes that this node may do. The nodes that work form a ring; lot L of a node is for the node
  * L + 1 places further. */
-void node_lots_find_helped(struct node *node) {
+static void find_helped(struct node *node) {
     const struct plan_view *plan = &node->plan;
     const struct wire_assignment **owners = memory_zeroed(plan->assignment_count + 1, sizeof *owners);
     size_t count = 0;
     size_t self = SIZE_MAX;
-    node->work.help.count = 0;
-    node_lots_end_asking(node); /* the set of the lot that was asked for may be dropped */
+    node_lots(node)->help.count = 0;
+    end_asking(node); /* the set of the lot that was asked for may be dropped */
     for (size_t d = 0; d < plan->assignment_count && node->options.lots > 0; d++) {
         if (has_lots(&plan->assignments[d])) {
             owners[count++] = &plan->assignments[d];
@@ -237,6 +254,20 @@ void node_lots_find_helped(struct node *node) {
         }
     }
     free(owners);
+}
+
+/* Before the job has started, nodes load their own data only. */
+static void lots_plan(struct node *node, bool new_epoch) {
+    (void)new_epoch;
+    if (node->state >= NODE_STARTED) {
+        find_helped(node);
+    }
+}
+
+static void lots_hear(struct node *node, const struct message *message) {
+    if (message->type == MESSAGE_START) {
+        find_helped(node);
+    }
 }
 
 /* Returns the first clock that other nodes have not completed, as far as this node knows. */
@@ -256,8 +287,8 @@ static bool waits_for_others(const struct node *node) {
            node->work.assignment.origin == node->options.self;
 }
 
-void node_lots_seek(struct node *node) {
-    struct node_help *help = &node->work.help;
+static void lots_idle(struct node *node) {
+    struct node_help *help = &node_lots(node)->help;
     uint64_t clock = awaited_clock(node);
     if (help->state != HELP_NONE || !waits_for_others(node) || node->work.compute_us < NODE_LOTS_WORTH_US) {
         return;
@@ -266,7 +297,7 @@ void node_lots_seek(struct node *node) {
         struct node_helped *helped = &help->list[h];
         actor_id way = node_server_of(node, helped->owner);
         if (helped->asked >= clock || clock < helped->from_clock || way == ACTOR_NONE ||
-            node->work.sets[helped->set].state != SET_READY) {
+            node_set_find(node, helped->set)->state != SET_READY) {
             continue;
         }
         helped->asked = clock;
@@ -285,14 +316,8 @@ void node_lots_seek(struct node *node) {
     }
 }
 
-void node_lots_end_asking(struct node *node) {
-    if (node->work.help.state == HELP_ASKED) {
-        node->work.help.state = HELP_NONE;
-    }
-}
-
 static void receive_answer(struct node *node, actor_id server, const struct message_lot *answer) {
-    struct node_help *help = &node->work.help;
+    struct node_help *help = &node_lots(node)->help;
     const struct node_hooks *hooks = &node->options.hooks;
     bool asked =
         help->state == HELP_ASKED && answer->claim == help->claim && answer->passed.sender == help->present.owner;
@@ -300,11 +325,12 @@ static void receive_answer(struct node *node, actor_id server, const struct mess
     if (answer->kind == LOT_KEEP) {
         return;
     }
-    if (asked && help->clock == awaited_clock(node) && waits_for_others(node) &&
-        node->work.sets[help->present.set].state == SET_READY) {
+    if (asked && help->clock == awaited_clock(node) && waits_for_others(node) && !node->work.occupied &&
+        node_set_find(node, help->present.set)->state == SET_READY) {
         help->state = HELP_RUNNING;
-        client_begin_lot(&node->client, node->work.sets[help->present.set].number);
-        hooks->help(hooks->context, node->work.sets[help->present.set].number, help->clock);
+        node->work.occupied = true;
+        client_begin_lot(&node->client, help->present.set);
+        hooks->help(hooks->context, help->present.set, help->clock);
         return;
     }
     struct message left = {.type = MESSAGE_LOT, .lot = *answer};
@@ -312,8 +338,8 @@ static void receive_answer(struct node *node, actor_id server, const struct mess
     node_send_by(node, server, answer->passed.sender, &left);
 }
 
-void node_lots_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics) {
-    struct node_help *help = &node->work.help;
+void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics) {
+    struct node_help *help = &node_lots(node)->help;
     struct message done = {.type = MESSAGE_LOT};
     struct error error = {0};
     if (node->ended) {
@@ -321,6 +347,7 @@ void node_lots_helped(struct node *node, uint64_t items, const struct wire_metri
     }
     assert(help->state == HELP_RUNNING);
     help->state = HELP_NONE;
+    node->work.occupied = false;
     int result = client_end_lot(&node->client, &done, &error);
     actor_id way = node_server_of(node, help->present.owner);
     if (result != 0) {
@@ -338,22 +365,39 @@ void node_lots_helped(struct node *node, uint64_t items, const struct wire_metri
             .kind = LOT_DONE, .lot = help->present.lot, .clock = help->clock, .claim = help->claim, .items = items};
         node_send_by(node, way, help->present.owner, &done);
     }
+    node_wake(node);
 }
 
-void node_lots_receive(struct node *node, actor_id from, struct message *message) {
-    /* otherwise `from` may pass on its own node's messages only */
-    bool own_server = actor_node(from) == node->options.self;
-    if (message->epoch != node->client.epoch || node->client.fenced ||
-        (!own_server && (message->type != MESSAGE_LOT || message->passed.sender != actor_node(from)))) {
-        return;
+static bool lots_uses(const struct node *node, unsigned set) {
+    const struct node_help *help = &node_lots(node)->help;
+    bool uses = help->state == HELP_RUNNING && help->present.set == set;
+    for (unsigned h = 0; h < help->count && !uses; h++) {
+        uses = help->list[h].set == set;
     }
-    if (message->type == MESSAGE_LOT_METRICS) {
+    return uses;
+}
+
+static void lots_receive(struct node *node, actor_id from, bool answer, struct message *message) {
+    bool metrics = message->type == MESSAGE_LOT_METRICS;
+    if (metrics && !answer) {
         receive_metrics(node, message);
-    } else if (message->lot.kind == LOT_ASK) {
+    } else if (!metrics && message->lot.kind == LOT_ASK) {
         receive_ask(node, from, &message->lot);
-    } else if (message->lot.kind == LOT_GIVE || message->lot.kind == LOT_KEEP) {
+    } else if (!metrics && (message->lot.kind == LOT_GIVE || message->lot.kind == LOT_KEEP)) {
         receive_answer(node, from, &message->lot);
-    } else {
+    } else if (!metrics) {
         receive_done(node, message);
     }
 }
+
+const struct node_service NODE_LOTS = {.state_bytes = sizeof(struct node_lots),
+                                       .close = lots_close,
+                                       .plan = lots_plan,
+                                       .advance = lots_advance,
+                                       .due_us = lots_due_us,
+                                       .receive = lots_receive,
+                                       .hear = lots_hear,
+                                       .begin = lots_begin,
+                                       .computed = lots_computed,
+                                       .idle = lots_idle,
+                                       .uses = lots_uses};

@@ -5,10 +5,9 @@
 #ifndef AGILEML_WORKERS_NODE_LOTS_H
 #define AGILEML_WORKERS_NODE_LOTS_H
 
-#include "agileml/wire/message.h"
+#include "workers/node/node_service.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 enum {
     NODE_LOTS_WORTH_US = 2000, /* a node whose own work took less time than this asks for no lots */
@@ -32,12 +31,11 @@ struct node_lot {
 };
 
 /* The lots of the clock under way. */
-struct node_lots {
+struct own_lots {
     struct node_lot lots[WIRE_LOTS_MAX];
     unsigned count;       /* 0: the clock has none */
     bool computed;        /* the process has done all of its own work, and the lots that it took */
     uint64_t computed_us; /* when `computed` was set */
-    uint64_t theirs;      /* items in lots that helpers have done */
     uint64_t given, done; /* numbers of lots in all clocks: given away, and done by helpers in time */
 };
 
@@ -47,7 +45,7 @@ struct node_helped {
     unsigned lot;
     uint64_t from_clock; /* the first clock in which the lot is the owner's */
     uint64_t digest;     /* of the lot's shards */
-    unsigned set;        /* the lot's data: an index in node_work.sets */
+    unsigned set;        /* the number of the set of the lot's data */
     uint64_t asked;      /* the last clock for which this node asked for the lot */
 };
 
@@ -65,7 +63,22 @@ struct node_help {
     uint64_t epoch;             /* the epoch in which this node asked for `present` */
 };
 
+struct node_lots {
+    struct own_lots own;
+    struct node_help help;
+};
+
+extern const struct node_service NODE_LOTS;
+
+static inline struct node_lots *node_lots(const struct node *node) {
+    return node_service_state(node, SERVICE_LOTS);
+}
+
 /* Takes a free lot for this node's own process. Returns the lot's number; -1: no lot is free. Any thread. */
-int node_lot_take(struct node_lots *lots);
+int node_lot_take(const struct node *node);
+/* Reports that a lot of `items` items of another node was worked on. metrics[metric_count] are the app's. */
+void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics);
+/* Adds the metrics of the last clock's lots that other nodes have done to the process's own of that clock. */
+void node_lots_add_metrics(const struct node *node, struct wire_metric_sum *sums);
 
 #endif

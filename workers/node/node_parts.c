@@ -4,6 +4,7 @@
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
+#include "workers/node/node_fetch.h"
 #include "workers/node/node_private.h"
 
 #include <assert.h>
@@ -22,10 +23,11 @@ static void add_reader(struct node_parts *parts, actor_id node, actor_id server)
 }
 
 /* The first plan of a job is the same for all its nodes. A node that gets another plan first has no part. */
-void node_parts_plan(struct node *node) {
-    struct node_parts *parts = &node->parts;
+static void parts_plan(struct node *node, bool new_epoch) {
+    struct node_parts *parts = node_parts(node);
     const struct plan_view *plan = &node->plan;
     bool own = false;
+    (void)new_epoch;
     if (plan->terms.version != 1 || !node->options.fetches) {
         return;
     }
@@ -51,20 +53,20 @@ static void way_end(struct parts_way *way) {
     *way = (struct parts_way){0};
 }
 
-void node_parts_close(struct node *node) {
+static void parts_close(struct node *node) {
     for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
-        way_end(&node->parts.ways[w]);
+        way_end(&node_parts(node)->ways[w]);
     }
     for (unsigned p = 0; p < NODE_PARTS_PACKED; p++) {
-        buffer_drop(node->parts.packed[p].bytes);
+        buffer_drop(node_parts(node)->packed[p].bytes);
     }
-    free(node->parts.readers);
+    free(node_parts(node)->readers);
 }
 
 /* ---- The node that gives ---- */
 
 static struct buffer *packed_pieces(struct node *node, actor_id asker, const struct message *question) {
-    struct node_parts *parts = &node->parts;
+    struct node_parts *parts = node_parts(node);
     const struct node_hooks *hooks = &node->options.hooks;
     const struct buffer *list = question->frames[RECORDS_FRAME];
     uint64_t digest = hash_bytes(list->data, list->size, list->size);
@@ -99,8 +101,8 @@ static void packed_drop(struct node_parts *parts, const struct buffer *bytes) {
     }
 }
 
-void node_parts_answer(struct node *node, actor_id server, const struct message *question) {
-    struct node_parts *parts = &node->parts;
+static void answer_ask(struct node *node, actor_id server, const struct message *question) {
+    struct node_parts *parts = node_parts(node);
     const struct message_shard *asked = &question->shard;
     struct message answer = {.type = MESSAGE_SHARD, .shard = *asked};
     bool ours = parts->count > 0 && asked->parts == parts->count && asked->part == parts->index;
@@ -115,10 +117,20 @@ void node_parts_answer(struct node *node, actor_id server, const struct message 
 
 /* ---- The node that asks ---- */
 
-bool node_parts_begin(struct node *node, const struct node_set *set) {
-    struct node_parts *parts = &node->parts;
+/* Ends the taking for the present set. */
+static void give_up(struct node_parts *parts) {
+    for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
+        way_end(&parts->ways[w]);
+    }
+    parts->set = 0;
+    parts->state = parts->state == PARTS_READING ? PARTS_READING : PARTS_NONE;
+}
+
+static bool parts_fetch(struct node *node, const struct node_set *set) {
+    struct node_parts *parts = node_parts(node);
     const struct node_hooks *hooks = &node->options.hooks;
-    assert(parts->set == 0 && parts->state == PARTS_NONE);
+    assert(parts->state == PARTS_NONE || (parts->state == PARTS_TAKING && node_set_find(node, parts->set) == NULL));
+    give_up(parts);
     if (parts->count == 0) {
         return false;
     }
@@ -135,43 +147,34 @@ bool node_parts_begin(struct node *node, const struct node_set *set) {
     }
     if (!parts->read) {
         parts->began_us = node_now(node);
+        node->work.reading = true;
         hooks->read_part(hooks->context, parts->index, parts->count);
     }
     return true;
 }
 
-void node_parts_read(struct node *node, bool divided) {
-    struct node_parts *parts = &node->parts;
+void node_part_read(struct node *node, bool divided) {
+    struct node_parts *parts = node_parts(node);
     if (node->ended) {
         return;
     }
     assert(parts->state == PARTS_READING && !parts->read);
+    node->work.reading = false;
     parts->read = true;
     parts->count = divided ? parts->count : 0;
     parts->read_us = node_now(node) - parts->began_us;
     parts->state = parts->set != 0 ? PARTS_TAKING : PARTS_NONE;
-}
-
-void node_parts_give_up(struct node *node, unsigned set) {
-    struct node_parts *parts = &node->parts;
-    if (parts->set != set) {
-        return;
-    }
-    for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
-        way_end(&parts->ways[w]);
-    }
-    parts->set = 0;
-    parts->state = parts->state == PARTS_READING ? PARTS_READING : PARTS_NONE;
+    node_wake(node);
 }
 
 /* Asks for the pieces that the way lacks, or for the rest of pieces that have begun to come. `repeats`: sends the same
  * question again, as a node without a plan, at the beginning of a job, answers nothing. */
 static void ask(struct node *node, struct parts_way *way, bool repeats) {
-    struct node_parts *parts = &node->parts;
+    struct node_parts *parts = node_parts(node);
     const struct parts_reader *reader = &parts->readers[way->part];
     struct message question = {.type = MESSAGE_SHARD};
     if (!repeats) {
-        way->claim = ++node->fetch.claim;
+        way->claim = ++node_fetch(node)->claim;
         way->asked_us = node_now(node);
     }
     way->later = false;
@@ -205,7 +208,7 @@ static void way_begin(struct node *node, struct parts_way *way, const struct nod
     uint32_t count = hooks->lacks_pieces(hooks->context, set, part, shards);
     if (count == 0) {
         free(shards);
-        node->parts.readers[part].failed = true; /* nothing more is wanted of it */
+        node_parts(node)->readers[part].failed = true; /* nothing more is wanted of it */
         return;
     }
     *way = (struct parts_way){.busy = true, .part = part, .shards = shards, .count = count};
@@ -216,7 +219,7 @@ static void way_begin(struct node *node, struct parts_way *way, const struct nod
 /* Asks idle readers, beginning with the one after us, so that not all nodes ask the same reader. False: nothing is on
  * its way. */
 static bool take_more(struct node *node, const struct node_set *set) {
-    struct node_parts *parts = &node->parts;
+    struct node_parts *parts = node_parts(node);
     bool busy = false;
     for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
         struct parts_way *way = &parts->ways[w];
@@ -234,7 +237,7 @@ static bool take_more(struct node *node, const struct node_set *set) {
 /* Ends ways to nodes that are lost, silent, or too late. Repeats questions to nodes that had not read their part
  * yet. */
 static void look_after_ways(struct node *node) {
-    struct node_parts *parts = &node->parts;
+    struct node_parts *parts = node_parts(node);
     uint64_t now = node_now(node);
     uint64_t patience_us = parts->read_us * NODE_PARTS_PATIENCE_TIMES;
     patience_us = patience_us < NODE_PARTS_PATIENCE_US ? NODE_PARTS_PATIENCE_US : patience_us;
@@ -253,28 +256,30 @@ static void look_after_ways(struct node *node) {
     }
 }
 
-uint64_t node_parts_due_us(const struct node *node) {
+static uint64_t parts_due_us(const struct node *node) {
     uint64_t due_us = UINT64_MAX;
     for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
-        const struct parts_way *way = &node->parts.ways[w];
+        const struct parts_way *way = &node_parts(node)->ways[w];
         due_us = way->busy && way->due_us < due_us ? way->due_us : due_us;
     }
     return due_us;
 }
 
-unsigned node_parts_advance(struct node *node) {
-    struct node_parts *parts = &node->parts;
-    const struct node_set *set = node_set_find(node, node->parts.set);
+static unsigned parts_fetched(struct node *node) {
+    struct node_parts *parts = node_parts(node);
+    const struct node_set *set = node_set_find(node, parts->set);
+    if (set == NULL) {
+        give_up(parts);
+    }
     if (parts->state != PARTS_TAKING) {
         return 0;
     }
     look_after_ways(node);
-    if (set != NULL && take_more(node, set)) {
+    if (take_more(node, set)) {
         return 0;
     }
-    unsigned number = parts->set;
-    node_parts_give_up(node, number);
-    return number;
+    give_up(parts);
+    return set->number;
 }
 
 /* Adds the bytes that have come, and hands them over when they are complete. False: the reader's answer is
@@ -306,8 +311,8 @@ static bool take(struct node *node, struct parts_way *way, const struct message 
     return true;
 }
 
-void node_parts_receive(struct node *node, const struct message *message) {
-    struct node_parts *parts = &node->parts;
+static void receive_pieces(struct node *node, const struct message *message) {
+    struct node_parts *parts = node_parts(node);
     for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
         struct parts_way *way = &parts->ways[w];
         if (way->busy && !way->later && way->claim == message->shard.claim &&
@@ -319,3 +324,28 @@ void node_parts_receive(struct node *node, const struct message *message) {
         }
     }
 }
+
+static void parts_receive(struct node *node, actor_id from, bool answer, struct message *message) {
+    if (answer && message->shard.kind != SHARD_ASK_PART) {
+        receive_pieces(node, message);
+    } else if (!answer && message->shard.kind == SHARD_ASK_PART) {
+        answer_ask(node, from, message);
+    }
+}
+
+/* All nodes have their data: the process keeps its part only if it has room. */
+static void parts_hear(struct node *node, const struct message *message) {
+    if (message->type == MESSAGE_START && node_parts(node)->count > 0) {
+        node->options.hooks.settle(node->options.hooks.context);
+    }
+}
+
+const struct node_service NODE_PARTS = {.state_bytes = sizeof(struct node_parts),
+                                        .any_epoch = true,
+                                        .close = parts_close,
+                                        .plan = parts_plan,
+                                        .due_us = parts_due_us,
+                                        .receive = parts_receive,
+                                        .hear = parts_hear,
+                                        .fetch = parts_fetch,
+                                        .fetched = parts_fetched};

@@ -5,9 +5,7 @@
 #ifndef AGILEML_WORKERS_NODE_PARTS_H
 #define AGILEML_WORKERS_NODE_PARTS_H
 
-#include "agileml/wire/message.h"
-
-#include <stdbool.h>
+#include "workers/node/node_service.h"
 
 enum {
     NODE_PARTS_WAYS = 4,               /* parts that are requested at once */
@@ -21,8 +19,8 @@ enum {
                                                   that is longer */
 };
 
-/* NONE --node_parts_begin--> READING --node_part_read--> TAKING --nothing is lacking, or no node gives it--> NONE
- * NONE --node_parts_begin, the own part is read--> TAKING */
+/* NONE --fetch--> READING --node_part_read--> TAKING --nothing is lacking, or no node gives it--> NONE
+ * NONE --fetch, the own part is read--> TAKING */
 enum node_parts_state {
     PARTS_NONE,
     PARTS_READING, /* the process reads this node's part */
@@ -42,10 +40,11 @@ struct parts_way {
     bool busy;
     bool later; /* the reader has not read its part yet; due_us is when to ask again */
     uint32_t part;
-    uint64_t claim;            /* number of the question */
-    uint64_t asked_us;         /* when this question was sent first */
-    uint64_t due_us, since_us; /* when to ask again; when the reader was asked for these shards first */
-    uint32_t *shards;          /* the shards that were requested */
+    uint64_t claim;    /* number of the question */
+    uint64_t asked_us; /* when the question was sent first */
+    uint64_t due_us;   /* when to ask again */
+    uint64_t since_us; /* when the reader was asked for these shards first */
+    uint32_t *shards;  /* the shards that were requested */
     uint32_t count;
     unsigned char *bytes;
     uint64_t got;
@@ -69,5 +68,15 @@ struct node_parts {
     struct parts_packed packed[NODE_PARTS_PACKED];
     unsigned packed_next; /* the place in `packed` that is used next */
 };
+
+extern const struct node_service NODE_PARTS;
+
+static inline struct node_parts *node_parts(const struct node *node) {
+    return node_service_state(node, SERVICE_PARTS);
+}
+
+/* The process reports that this node's part is read. Not `divided`: `read` came to no file that the library divides, so
+ * the process has read all of the input. */
+void node_part_read(struct node *node, bool divided);
 
 #endif

@@ -134,10 +134,7 @@ void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) 
     progress->evaluation = node->work.again ? 1 : 0;
     progress->last = node->work.last ? 1 : 0;
     progress->items = node->work.again ? 0 : node->work.items;
-    progress->helped = node->work.again ? 0 : node->work.lots.theirs;
-    progress->items_fed = node->work.again ? 0 : node->work.items_fed;
-    progress->feed_wait_us = node->work.again ? 0 : node->work.feed_wait_us;
-    progress->stages_us = node->work.again ? 0 : node_feed_stages_us(node);
+    progress->helped = node->work.again ? 0 : node->work.helped;
     progress->committed = node->client.committed;
     progress->compute_us = node->work.compute_us;
     progress->clock_us = node->work.again ? 0 : node_now(node) - node->work.began_us;
@@ -154,7 +151,9 @@ void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) 
     if (hooks->disk != NULL) {
         hooks->disk(hooks->context, &progress->disk_bytes, &progress->disk_wait_us);
     }
-    progress->shards_taken = node->fetch.taken;
+    FOR_SERVICES (node, service, report) {
+        service->report(node, &message);
+    }
     message_add_copy(&message, metrics, node->options.metric_count * sizeof *metrics);
     keep_progress(node, message);
     if (progress_is_due(node)) {

@@ -7,12 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the set is being prepared, computed, evaluated, or worked on for another node. */
+/* Whether the set is being prepared, computed or evaluated. */
 static bool set_in_use(const struct node *node, unsigned index) {
     const struct node_set *set = &node->work.sets[index];
-    return set->state == SET_PREPARING || (node->work.activity != NODE_IDLE && node->work.assignment.set == index) ||
-           (node->work.help.state == HELP_RUNNING && node->work.help.present.set == index) ||
-           (node->feed.feeding.making && node->feed.feeding.kept == index);
+    return set->state == SET_PREPARING || (node->work.activity != NODE_IDLE && node->work.assignment.set == index);
 }
 
 static bool set_needed(const struct node *node, unsigned index) {
@@ -26,17 +24,12 @@ static bool set_needed(const struct node *node, unsigned index) {
             return true;
         }
     }
-    for (unsigned h = 0; h < node->work.help.count; h++) {
-        if (node->work.help.list[h].set == index) {
+    FOR_SERVICES (node, service, uses) {
+        if (service->uses(node, node->work.sets[index].number)) {
             return true;
         }
     }
-    return node->feed.feeding.kept == index || node->feed.feeding.coming == index;
-}
-
-/* The index of a feeder's set when another set has gone. */
-static unsigned moved(unsigned set, unsigned gone) {
-    return set != NODE_FEED_NO_SET && set > gone ? set - 1 : set;
+    return false;
 }
 
 static void set_remove(struct node *node, unsigned index) {
@@ -52,22 +45,14 @@ static void set_remove(struct node *node, unsigned index) {
         node->work.evaluations[e].set -= node->work.evaluations[e].set > index ? 1 : 0;
     }
     node->work.assignment.set -= node->work.assignment.set > index ? 1 : 0;
-    for (unsigned h = 0; h < node->work.help.count; h++) {
-        node->work.help.list[h].set -= node->work.help.list[h].set > index ? 1 : 0;
-    }
-    node->work.help.present.set -= node->work.help.present.set > index ? 1 : 0;
-    node->feed.feeding.kept = moved(node->feed.feeding.kept, index);
-    node->feed.feeding.coming = moved(node->feed.feeding.coming, index);
     free(old.shards);
-    node_fetch_give_up(node, old.number);
-    node_parts_give_up(node, old.number);
     if (old.state != SET_NEW) {
         node->options.hooks.release(node->options.hooks.context, old.number);
         node->work.set_dropped = true;
     }
 }
 
-/* Drops the sets that no assignment or evaluation needs. */
+/* Drops the sets that no assignment, evaluation or service needs. */
 static void release(struct node *node) {
     for (unsigned s = node->work.set_count; s > 0; s--) {
         if (!set_needed(node, s - 1) && !set_in_use(node, s - 1)) {
@@ -104,12 +89,24 @@ static void prepare(struct node *node, struct node_set *set) {
     node->options.hooks.prepare(node->options.hooks.context, set);
 }
 
+/* Begins to take what the process lacks of the set from other nodes, by the first service from `at` on that can. False:
+ * none can. */
+static bool services_fetch(struct node *node, const struct node_set *set, unsigned at) {
+    for (; at < SERVICES; at++) {
+        const struct node_service *service = node->services[at];
+        if (service->fetch != NULL && service->fetch(node, set)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Requests one set, unless one is being prepared. That is the set of the most urgent assignment without data, or else
- * of an evaluation, whose data has mostly been read before. True when it requested a set. */
+ * of an evaluation, whose data has mostly been read before, or else of a service. True when it requested a set. */
 static bool prepare_next(struct node *node) {
     const struct node_assignment *first = NULL;
     unsigned next = node->work.set_count;
-    if (node->parts.state == PARTS_READING) {
+    if (node->work.reading) {
         return false;
     }
     for (unsigned s = 0; s < node->work.set_count; s++) {
@@ -127,17 +124,14 @@ static bool prepare_next(struct node *node) {
     for (unsigned e = 0; e < node->work.evaluation_count; e++) {
         next = node->work.sets[node->work.evaluations[e].set].state == SET_NEW ? node->work.evaluations[e].set : next;
     }
-    for (unsigned h = 0; h < node->work.help.count && next == node->work.set_count && node->state == NODE_STARTED;
-         h++) {
-        next = node->work.sets[node->work.help.list[h].set].state == SET_NEW ? node->work.help.list[h].set : next;
+    for (unsigned s = 0; s < node->work.set_count && next == node->work.set_count; s++) {
+        next = node->work.sets[s].state == SET_NEW ? s : next; /* a service's, unless `first` is not NULL */
     }
-    unsigned coming = node->feed.feeding.coming;
-    next = coming != NODE_FEED_NO_SET && node->work.sets[coming].state == SET_NEW ? coming : next;
     next = first != NULL ? first->set : next;
     if (next == node->work.set_count) {
         return false;
     }
-    if (node_fetch_begin(node, &node->work.sets[next]) || node_parts_begin(node, &node->work.sets[next])) {
+    if (services_fetch(node, &node->work.sets[next], 0)) {
         become(&node->work.sets[next], SET_FETCHING);
     } else {
         prepare(node, &node->work.sets[next]);
@@ -145,17 +139,20 @@ static bool prepare_next(struct node *node) {
     return true;
 }
 
-/* Goes on with what other nodes give of a set. At the end, has the process prepare the set. True when it did. */
+/* Goes on with what other nodes give of a set. At the end, has the process prepare the set. True when it did, or the
+ * next service begins to give. */
 static bool take(struct node *node) {
-    struct node_set *set = node_set_find(node, node_fetch_advance(node));
-    if (set != NULL && node_parts_begin(node, set)) {
-        return true;
+    for (unsigned s = 0; s < SERVICES; s++) {
+        const struct node_service *service = node->services[s];
+        struct node_set *set = service->fetched != NULL ? node_set_find(node, service->fetched(node)) : NULL;
+        if (set != NULL && !services_fetch(node, set, s + 1)) {
+            prepare(node, set);
+        }
+        if (set != NULL) {
+            return true;
+        }
     }
-    set = set != NULL ? set : node_set_find(node, node_parts_advance(node));
-    if (set != NULL) {
-        prepare(node, set);
-    }
-    return set != NULL;
+    return false;
 }
 
 void node_sets_prepared(struct node *node, unsigned number, uint64_t items, const double totals[WIRE_TOTALS]) {
@@ -197,23 +194,6 @@ bool node_sets_advance(struct node *node) {
     }
     fill(node);
     return take(node);
-}
-
-void node_sets_receive(struct node *node, actor_id from, const struct message *message) {
-    bool own_server = actor_node(from) == node->options.self; /* else the server of the giver, for it alone */
-    bool of_part = message->type == MESSAGE_SHARD && message->shard.kind == SHARD_ASK_PART;
-    bool answer = message->type == MESSAGE_HOLDINGS ? message->holdings.answer != 0
-                                                    : message->shard.kind != SHARD_ASK && !of_part;
-    of_part = of_part || (message->type == MESSAGE_SHARD && answer && message->shard.parts > 0);
-    if (!plan_is_there(&node->plan) || own_server == answer ||
-        (!own_server && message->passed.sender != actor_node(from))) {
-        return;
-    }
-    if (answer) {
-        (of_part ? node_parts_receive : node_fetch_receive)(node, message);
-    } else {
-        (of_part ? node_parts_answer : node_fetch_answer)(node, from, message);
-    }
 }
 
 /* ---- Sets by their shards ---- */

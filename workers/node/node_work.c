@@ -23,8 +23,6 @@ void node_work_close(struct node *node) {
     free(node->work.sets);
     free(node->work.assignments);
     free(node->work.evaluations);
-    node_lots_close(node);
-    node_gossip_close(node);
 }
 
 /* ---- Assignments ---- */
@@ -59,7 +57,6 @@ void node_work_take_assignments(struct node *node) {
     free(node->work.assignments);
     node->work.assignments = assignments;
     node->work.assignment_count = count;
-    node_lots_find_helped(node);
 }
 
 unsigned node_origins(const struct node *node, uint64_t clock) {
@@ -172,11 +169,11 @@ static void begin_clock(struct node *node, const struct node_assignment *assignm
     node->work.begun = clock > node->work.begun ? clock : node->work.begun;
     node->work.began_us = node_now(node);
     become(node, NODE_COMPUTING);
-    node->work.items = node->work.compute_us = 0;
-    node_lots_end_asking(node);
-    node_lots_begin(node);
-    node_gossip_begin(node);
-    node_feed_begin(node);
+    node->work.items = node->work.helped = node->work.compute_us = 0;
+    node->work.steps = node->work.step = 0;
+    FOR_SERVICES (node, service, begin) {
+        service->begin(node);
+    }
     hooks->compute(hooks->context, node->work.sets[assignment->set].number, clock);
 }
 
@@ -292,19 +289,40 @@ void node_work_receive_evaluate(struct node *node, const struct message *message
 /* ---- What begins next ---- */
 
 static bool is_busy(const struct node *node) {
-    return node->work.activity == NODE_COMPUTING || node->work.activity == NODE_EVALUATING ||
-           node->work.help.state == HELP_RUNNING || node->feed.making;
+    return node->work.activity == NODE_COMPUTING || node->work.activity == NODE_EVALUATING || node->work.occupied;
+}
+
+static bool services_advance(struct node *node) {
+    FOR_SERVICES (node, service, advance) {
+        if (service->advance(node)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool services_wait(struct node *node, uint64_t clock) {
+    FOR_SERVICES (node, service, waits) {
+        if (service->waits(node, clock)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void services_idle(struct node *node) {
+    FOR_SERVICES (node, service, idle) {
+        service->idle(node);
+    }
 }
 
 bool node_work_advance(struct node *node) {
     if (node->ended) {
         return false;
     }
-    node_feed_check(node);
-    if (node_sets_advance(node) || node_lots_advance(node) || node_feeding_advance(node)) {
+    if (node_sets_advance(node) || services_advance(node)) {
         return true;
     }
-    node_feed_advance(node);
     if (node->state < NODE_STARTED || is_busy(node) || node->save.unsaving) {
         return false;
     }
@@ -314,7 +332,7 @@ bool node_work_advance(struct node *node) {
         if (due) {
             evaluate(node);
         } else {
-            node_lots_seek(node);
+            services_idle(node);
         }
         return due;
     }
@@ -328,11 +346,11 @@ bool node_work_advance(struct node *node) {
     if (assignment == NULL) {
         bool evaluates = evaluate_last(node);
         if (!evaluates) {
-            node_lots_seek(node);
+            services_idle(node);
         }
         return evaluates;
     }
-    if (catch_up == NULL && node_feed_waits(node, assignment_next(node, assignment))) {
+    if (catch_up == NULL && services_wait(node, assignment_next(node, assignment))) {
         return false;
     }
     begin_clock(node, assignment);
@@ -359,7 +377,9 @@ static void end_clock(struct node *node) {
     assert(node->client.clock == node->work.clock && node->client.origin == node->work.assignment.origin);
     become(node, NODE_COMPUTED);
     if (node->work.assignment.origin == node->options.self) {
-        node_feed_end(node);
+        FOR_SERVICES (node, service, end) {
+            service->end(node);
+        }
     }
     for (unsigned d = 0; d < node->work.assignment_count; d++) {
         if (node->work.assignments[d].origin == node->work.assignment.origin) {
@@ -369,32 +389,27 @@ static void end_clock(struct node *node) {
     client_flush(&node->client);
 }
 
-bool node_work_computed(struct node *node, uint64_t items, uint64_t compute_us) {
+void node_work_computed(struct node *node, uint64_t items, uint64_t compute_us) {
     if (node->ended) {
-        return false;
+        return;
     }
     node->work.items += items;
     node->work.compute_us += compute_us;
-    if (node->work.gossip.steps > 0) {
-        node_gossip_computed(node);
-        return false;
+    FOR_SERVICES (node, service, computed) {
+        if (service->computed(node)) {
+            return;
+        }
     }
-    if (node->work.lots.count == 0) {
-        end_clock(node);
-    } else {
-        node->work.lots.computed = true;
-        node->work.lots.computed_us = node_now(node);
-    }
-    return true;
+    end_clock(node);
 }
 
 void node_work_gathered(struct node *node) {
     if (node->ended) {
         return;
     }
-    /* What the clock would have taken without the lots that others did: the controller compares nodes by it. */
+    /* What the clock would have taken without the help of others: the controller compares nodes by it. */
     uint64_t ours = node->work.items;
-    node->work.items += node->work.lots.theirs;
+    node->work.items += node->work.helped;
     if (ours > 0) {
         node->work.compute_us = (uint64_t)((double)node->work.compute_us * (double)node->work.items / (double)ours);
     }

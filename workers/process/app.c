@@ -87,15 +87,16 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "send updates that the app declares complete (aml_rows_done) while it still computes"},
         OPTIONS_TOPIC("uneven", "slow machines"),
         {"lots", "N", AML_OPTION_INTEGER, &o->lots, 0, WIRE_LOTS_MAX,
-         "half of a node's data in N lots that other nodes, which keep them too, work on when it is late; 0: none"},
+         "put half of a node's data into N lots, which other nodes keep too, and work on when the node is late; 0: "
+         "none"},
         OPTIONS_TOPIC("feeders", "nodes that prepare data"),
         {"threads-max", "N", AML_OPTION_INTEGER, &o->threads_max, 0, POOL_THREADS_MAX,
-         "of a feeder that the job may choose for it; 0: as many as this machine, or its cgroup, has processors"},
+         "the most threads that the job may choose for this feeder; 0: the processors of this machine or its cgroup"},
         OPTIONS_TOPIC("elastic", "join, leave"),
         {"controller", "ENDPOINT", AML_OPTION_STRING, &o->controller, 0, 0,
          "join the job of the controller at tcp://HOST:PORT"},
         {"tier", "TIER", AML_OPTION_STRING, &o->tier, 0, 0, "this machine is reliable or transient, or a feeder"},
-        {"name", "NAME", AML_OPTION_STRING, &o->name, 0, 0, "this node's name in the job; chosen for it if not given"},
+        {"name", "NAME", AML_OPTION_STRING, &o->name, 0, 0, "this node's name in the job; not given: chosen"},
         {"group", "NAME", AML_OPTION_STRING, &o->group, 0, 0,
          "what this node may fail together with: a zone, a market, a rack; its host if not given"},
         {"connect-timeout", "S", AML_OPTION_REAL, &o->connect_timeout, 0.1, 86400,
@@ -832,17 +833,17 @@ struct file_call {
     uint64_t (*group)(const char *line);       /* function of aml_read_groups; else NULL */
     int (*each_file)(aml_worker *worker, const struct aml_file *file, void *context);
     void *context;
-    struct splits splits;
-    struct split_part part; /* the splits to read */
-    uint32_t stretch;       /* number of this file's stretch */
-    uint64_t first_order;   /* order of its first chunk */
-    uint32_t chunks;        /* number of full chunks, in aml_read_files */
+    struct extents extents;
+    struct extent_range part; /* the extents to read */
+    uint32_t stretch;         /* number of this file's stretch */
+    uint64_t first_order;     /* order of its first chunk */
+    uint32_t chunks;          /* number of full chunks, in aml_read_files */
 };
 
-/* Opens chunk `number` of this reading, the `part`-th of its split. */
-static struct data_chunk *open_file_chunk(const struct file_call *call, uint64_t number, uint32_t split,
+/* Opens chunk `number` of this reading, the `part`-th of its extent. */
+static struct data_chunk *open_file_chunk(const struct file_call *call, uint64_t number, uint32_t extent,
                                           uint32_t part) {
-    return data_chunk_open(&call->runtime->data, call->first_order + number, data_place(call->stretch, split, part));
+    return data_chunk_open(&call->runtime->data, call->first_order + number, data_place(call->stretch, extent, part));
 }
 
 /* Ends the chunk of items that the app emits itself, and begins the next one. */
@@ -1074,7 +1075,7 @@ void aml_input_mark(aml_worker *worker, const char *what, uint64_t hash) {
 /* Begins a chunk of the file in one of the threads that read. */
 static struct aml_worker *file_chunk_begin(struct file_call *call, unsigned thread, const struct line_chunk *chunk) {
     struct aml_worker *worker = &call->runtime->loader.reading[thread];
-    worker->chunk = open_file_chunk(call, chunk->sequence, chunk->split, chunk->part);
+    worker->chunk = open_file_chunk(call, chunk->sequence, chunk->extent, chunk->part);
     worker->file = call;
     crash_enter("read", 0); /* this may be a parser thread, outside loader_read */
     check_enter(worker, CALL_READ);
@@ -1105,8 +1106,9 @@ static int ratings_chunk(void *context, unsigned thread, const struct line_chunk
 
 static int refuse_long(const struct file_call *call, struct aml_worker *worker, const struct aml_lines *lines,
                        const char *line, const char *what) {
-    return aml_error(worker, AML_EINPUT, "%s:%llu: expected %s of at most %d bytes", text_input_name(call->splits.path),
-                     (unsigned long long)aml_line_number(worker, lines, line), what, AML_LINE_BYTES_MAX);
+    return aml_error(worker, AML_EINPUT, "%s:%llu: expected %s of at most %d bytes",
+                     text_input_name(call->extents.path), (unsigned long long)aml_line_number(worker, lines, line),
+                     what, AML_LINE_BYTES_MAX);
 }
 
 static int lines_chunk(void *context, unsigned thread, const struct line_chunk *chunk) {
@@ -1115,9 +1117,9 @@ static int lines_chunk(void *context, unsigned thread, const struct line_chunk *
     const struct aml_lines lines = {.text = chunk->text,
                                     .size = chunk->size,
                                     .file = call->stretch / 2,
-                                    .split = chunk->split,
+                                    .split = chunk->extent,
                                     .offset = chunk->offset,
-                                    .first = chunk->split == 0 && chunk->part == 0};
+                                    .first = chunk->extent == 0 && chunk->part == 0};
     /* If the line is too long, it ends the chunk. The LF behind it may have been added. */
     const char *last = chunk->text + (chunk->size > AML_LINE_BYTES_MAX ? chunk->size - 1 : 0);
     while (last > chunk->text && !text_is_line_end(last[-1])) {
@@ -1178,7 +1180,7 @@ static int check_file_count(aml_worker *worker, const char *value, size_t count)
 
 /* Has the app read the whole file, if it is this process's. */
 static int read_whole_file(struct file_call *call, unsigned threads) {
-    const struct aml_file file = {.path = call->splits.path, .file = call->stretch / 2, .threads = threads};
+    const struct aml_file file = {.path = call->extents.path, .file = call->stretch / 2, .threads = threads};
     if (call->part.first == call->part.end) {
         return 0;
     }
@@ -1191,11 +1193,11 @@ static void say_header(void *context, const char *text) {
     struct file_call *call = context;
     if (strcmp(call->said, text) != 0) {
         snprintf(call->said, sizeof call->said, "%s", text);
-        aml_note(&call->runtime->loader.reader, "%s: %s", text_input_name(call->splits.path), text);
+        aml_note(&call->runtime->loader.reader, "%s: %s", text_input_name(call->extents.path), text);
     }
 }
 
-static int read_ratings_splits(struct file_call *call, unsigned threads, struct error *error) {
+static int read_ratings_extents(struct file_call *call, unsigned threads, struct error *error) {
     const struct aml_ratings_options *options = call->ratings;
     struct ratings_reader reader = {.threads = threads, .sink = ratings_chunk, .say = say_header, .context = call};
     if (options != NULL) {
@@ -1204,23 +1206,23 @@ static int read_ratings_splits(struct file_call *call, unsigned threads, struct 
                                      .missing = options->skip_missing ? RATINGS_SKIP_MISSING : RATINGS_REFUSE_MISSING,
                                      .has_options = true};
     }
-    return ratings_read_part(&reader, &call->splits, call->part, error);
+    return ratings_read_part(&reader, &call->extents, call->part, error);
 }
 
-static int read_file_splits(struct file_call *call, struct error *error) {
+static int read_file_extents(struct file_call *call, struct error *error) {
     /* While the input is read again, the other threads work on clocks. */
     unsigned threads = data_is_settled(&call->runtime->data) ? 1 : call->runtime->pool.threads;
     if (call->each_file != NULL) {
         return read_whole_file(call, threads);
     }
-    const struct line_reading lines = {.splits = &call->splits,
+    const struct line_reading lines = {.extents = &call->extents,
                                        .part = call->part,
                                        .threads = threads,
                                        .line_max = AML_LINE_BYTES_MAX,
                                        .group = call->group,
                                        .sink = lines_chunk,
                                        .context = call};
-    return call->each_lines != NULL ? line_chunks_read(&lines, error) : read_ratings_splits(call, threads, error);
+    return call->each_lines != NULL ? line_chunks_read(&lines, error) : read_ratings_extents(call, threads, error);
 }
 
 /* Reads a file, between two stretches of items that `read` emits itself. */
@@ -1232,7 +1234,7 @@ static int read_file(aml_worker *worker, const char *path, struct file_call *cal
         return result;
     }
     call->runtime = runtime;
-    result = (call->each_file != NULL ? splits_make_whole : splits_make)(&call->splits, path, &error);
+    result = extents_make(&call->extents, path, call->each_file != NULL ? EXTENT_WHOLE : 0, &error);
     call->chunks = 0;
     if (result != 0) {
         return aml_error(worker, result, "%s", error.text);
@@ -1241,13 +1243,13 @@ static int read_file(aml_worker *worker, const char *path, struct file_call *cal
     data_chunk_close(&runtime->data, worker->chunk);
     uint32_t count;
     uint32_t index = data_read_file(&runtime->data, &count);
-    call->part = runtime_input_splits(runtime, &call->splits, index, count);
+    call->part = runtime_input_extents(runtime, &call->extents, index, count);
     call->stretch = data_stretch_begin(&runtime->data);
     call->first_order = data_next_order(&runtime->data);
     worker->check.calls = CALL_READ | CALL_RATINGS;
-    result = read_file_splits(call, &error);
+    result = read_file_extents(call, &error);
     worker->check.calls = CALL_READ;
-    splits_close(&call->splits);
+    extents_close(&call->extents);
     data_stretch_begin(&runtime->data);
     worker->chunk = data_chunk_open_own(&runtime->data);
     return result != 0 && error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;
@@ -1349,7 +1351,7 @@ uint64_t aml_line_number(aml_worker *worker, const struct aml_lines *lines, cons
                                       "place in them");
         return 0;
     }
-    if (line_chunks_count(&worker->file->splits, lines->split, lines->offset, &before, &error) != 0) {
+    if (line_chunks_count(&worker->file->extents, lines->split, lines->offset, &before, &error) != 0) {
         return 0;
     }
     for (const char *line = lines->text; line < at;) {

@@ -3,6 +3,7 @@
 
 #include "agileml/control/state/report.h"
 #include "agileml/ps/table.h"
+#include "agileml/wire/report_line.h"
 
 #include <string.h>
 
@@ -234,7 +235,7 @@ static int check_metric(const struct aml_app *app, unsigned number, struct error
     if (check_name(app, "metrics", number, metric->name, error) != 0) {
         return AML_EINPUT;
     }
-    bool taken = report_key(metric->name);
+    bool taken = report_line_owns(metric->name);
     for (unsigned m = 0; m < number; m++) {
         taken = taken || strcmp(app->metrics[m].name, metric->name) == 0;
     }

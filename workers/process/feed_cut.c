@@ -1,8 +1,9 @@
 /* See feed_cut.h. */
 #include "workers/process/feed_cut.h"
 
+#include "agileml/base/trial.h"
+
 #include <math.h>
-#include <stdbool.h>
 
 void feed_cut_open(struct feed_cut *cut, const struct aml_stage *list) {
     for (unsigned s = 0; list != NULL && list[s].name != NULL; s++) {
@@ -52,13 +53,11 @@ void feed_cut_choose(struct feed_cut *cut, const struct feed_cut_job *job) {
         return;
     }
     unsigned best = cut->wanted;
-    double limit = time_of(cut, job, best) * (1 - FEED_CUT_MARGIN);
     for (unsigned count = 1; count <= cut->feedable; count++) {
-        double time = time_of(cut, job, count);
-        if (cut->stages[count - 1].bytes <= cut->stages[cut->feedable - 1].bytes && time < limit) {
-            best = count;
-            limit = time;
-        }
+        bool allowed = cut->stages[count - 1].bytes <= cut->stages[cut->feedable - 1].bytes;
+        best = allowed && time_of(cut, job, count) < time_of(cut, job, best) ? count : best;
     }
-    cut->wanted = best;
+    if (trial_gains(time_of(cut, job, best), time_of(cut, job, cut->wanted), FEED_CUT_MARGIN)) {
+        cut->wanted = best;
+    }
 }

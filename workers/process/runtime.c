@@ -5,6 +5,7 @@
 #include "agileml/base/log.h"
 #include "agileml/net/endpoint.h"
 #include "workers/data/crash.h"
+#include "workers/node/node_gossip.h"
 #include "workers/process/params.h"
 
 #include <errno.h>
@@ -200,7 +201,7 @@ static void hook_end(void *context, int code, const char *text) {
     if (code == 0 && !runtime->end.rejoin) {
         log_info("the controller needs this node no more: it ends");
     }
-    uint64_t averaged = runtime->node.work.gossip.averaged;
+    uint64_t averaged = node_gossip(&runtime->node)->averaged;
     if (averaged > 0) {
         log_info("averaged %llu times with other nodes between local steps", (unsigned long long)averaged);
     }

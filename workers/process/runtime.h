@@ -24,9 +24,10 @@
 #include "agileml/net/zmq.h"
 #include "agileml/ps/server.h"
 #include "workers/data/data.h"
+#include "workers/data/input_deal.h"
 #include "workers/data/spill.h"
-#include "workers/data/splits.h"
 #include "workers/node/node.h"
+#include "workers/node/node_feed.h"
 #include "workers/process/check.h"
 #include "workers/process/feed_cut.h"
 #include "workers/process/notice.h"
@@ -234,7 +235,7 @@ struct runtime_loader {
     uint32_t rows_before[WIRE_TABLES_MAX];
     bool reads_part;             /* the loader's command is to read this node's part, not to prepare a set */
     struct runtime_input input;  /* used by the loader while it has a command, else by the main thread */
-    struct splits_deal deal;     /* deals the present reading's files to parts; used by the loader */
+    struct input_deal deal;      /* deals the present reading's files to parts; used by the loader */
     _Atomic uint64_t bytes_read; /* bytes of files, of all readings that have ended */
     struct aml_worker reader;
     struct aml_worker *reading; /* [POOL_THREADS_MAX], for the threads of aml_read_ratings; NULL: not called yet */
@@ -390,10 +391,10 @@ int runtime_run(struct runtime *runtime, struct error *error);
 
 /* Records that the input is read from this file, or from this folder's files. In `read`, any of its threads. */
 void runtime_input_file(struct runtime *runtime, const char *path);
-/* Records a file that the library reads, and deals it to the `parts` parts of the input. Returns the splits that part
+/* Records a file that the library reads, and deals it to the `parts` parts of the input. Returns the extents that part
  * `index`, which this process reads, has of the file. Only in the thread that calls `read`. */
-struct split_part runtime_input_splits(struct runtime *runtime, const struct splits *splits, uint32_t index,
-                                       uint32_t parts);
+struct extent_range runtime_input_extents(struct runtime *runtime, const struct extents *extents, uint32_t index,
+                                          uint32_t parts);
 /* Reports a line of the app to the people who run the job, unless this process has reported the line before. Any
  * thread, in `configure` too. */
 void runtime_note(struct runtime *runtime, const char *text);

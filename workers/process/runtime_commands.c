@@ -4,6 +4,7 @@
 
 #include "agileml/base/clock.h"
 #include "workers/data/crash.h"
+#include "workers/node/node_lots.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -146,7 +147,7 @@ static void choose_slice(struct runtime *runtime) {
     const struct data_set *items = &command->set->items;
     int lot = -1;
     if (command->lots && (command->slice != NO_SLICE || command->lots_alone)) {
-        lot = node_lot_take(&runtime->node.work.lots);
+        lot = node_lot_take(&runtime->node);
         command->slice = lot < 0 ? items->slices : (unsigned)lot + 1;
     } else {
         command->slice++; /* from NO_SLICE to 0 */
@@ -424,18 +425,18 @@ static void begin_command(struct runtime *runtime, int command) {
 
 /* Begins a clock's work, or one step of a clock whose steps are a command each (node_gossip.h). */
 static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock, int command) {
-    const struct node_gossip *gossip = &runtime->node.work.gossip;
+    const struct node_work *work = &runtime->node.work;
     runtime->command.set = runtime_set_find(runtime, set);
     assert(runtime->command.set != NULL && runtime->command.set->prepared);
     runtime->command.clock = clock;
     runtime->command.strategy = plan_strategy_at(&runtime->node.plan, clock);
     runtime->command.parts = strategy_parts(runtime->command.strategy, &runtime->job.clocks, clock);
-    runtime->command.stepwise = command == COMMAND_COMPUTE && gossip->steps > 0;
+    runtime->command.stepwise = command == COMMAND_COMPUTE && work->steps > 0;
     runtime->command.parts = runtime->command.stepwise ? 1 : runtime->command.parts;
-    runtime->command.step = runtime->command.stepwise ? gossip->step : 0;
+    runtime->command.step = runtime->command.stepwise ? work->step : 0;
     runtime->command.share = plan_origin_share(&runtime->node.plan, runtime->node.client.origin, clock);
     runtime->command.lag = client_lag(&runtime->node.client, clock);
-    runtime->command.lots = command == COMMAND_COMPUTE && runtime->node.work.lots.count > 0;
+    runtime->command.lots = command == COMMAND_COMPUTE && node_lots(&runtime->node)->own.count > 0;
     runtime_done_begin(runtime, command == COMMAND_COMPUTE && !runtime->command.stepwise);
     if (runtime->command.parts > 0) {
         runtime_stages_begin(runtime);
@@ -445,7 +446,7 @@ static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock,
 
 void runtime_hook_compute(void *context, unsigned set, uint64_t clock) {
     struct runtime *runtime = context;
-    bool first = runtime->node.work.gossip.step == 0; /* the clock's first step: `begin` comes before this step only */
+    bool first = runtime->node.work.step == 0; /* the clock's first step: `begin` comes before this step only */
     runtime->command.begin = false;
     if (first) {
         runtime->command.origins = node_origins(&runtime->node, clock);

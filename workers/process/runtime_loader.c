@@ -5,6 +5,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/input/source.h"
 #include "workers/data/crash.h"
+#include "workers/node/node_parts.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -155,22 +156,22 @@ void runtime_input_file(struct runtime *runtime, const char *path) {
     pthread_mutex_unlock(&runtime->lock);
 }
 
-struct split_part runtime_input_splits(struct runtime *runtime, const struct splits *splits, uint32_t index,
-                                       uint32_t parts) {
-    struct splits_deal *deal = &runtime->loader.deal;
+struct extent_range runtime_input_extents(struct runtime *runtime, const struct extents *extents, uint32_t index,
+                                          uint32_t parts) {
+    struct input_deal *deal = &runtime->loader.deal;
     if (deal->parts != parts) {
-        splits_deal_close(deal);
-        splits_deal_open(deal, parts);
+        input_deal_close(deal);
+        input_deal_open(deal, parts);
     }
-    splits_deal_file(deal, splits);
-    struct split_part part = splits_part(deal, index);
+    input_deal_file(deal, extents);
+    struct extent_range part = input_deal_part(deal, index);
     /* An undivided reading needs no samples, as all items are compared. */
-    struct split_sample sample = parts > 1 ? splits_sample(splits, deal) : (struct split_sample){0};
-    uint64_t bytes = splits_part_bytes(splits, part);
+    struct input_sample sample = parts > 1 ? input_sample(extents, deal) : (struct input_sample){0};
+    uint64_t bytes = extents_bytes(extents, part);
     struct wire_input_file file = {
-        .bytes = input_bytes(splits->path), .blocks = sample.blocks, .borders = sample.borders};
+        .bytes = input_bytes(extents->path), .blocks = sample.blocks, .borders = sample.borders};
     pthread_mutex_lock(&runtime->lock);
-    add_file(runtime, splits->path, file);
+    add_file(runtime, extents->path, file);
     runtime->loader.input.bytes += bytes;
     pthread_mutex_unlock(&runtime->lock);
     return part;
@@ -188,7 +189,7 @@ static bool set_is_here(struct runtime *runtime, const struct runtime_set *set) 
 static void forget_files(struct runtime *runtime) {
     free(runtime->loader.input.files);
     runtime->loader.input = (struct runtime_input){0};
-    splits_deal_close(&runtime->loader.deal);
+    input_deal_close(&runtime->loader.deal);
 }
 
 /* Reads one part of a divided input, or (WHOLE) all. */
@@ -507,7 +508,7 @@ void runtime_loader_close(struct runtime *runtime) {
     }
     free(runtime->loader.sets);
     free(runtime->loader.reading);
-    splits_deal_close(&runtime->loader.deal);
+    input_deal_close(&runtime->loader.deal);
     data_close(&runtime->data);
     forget_files(runtime);
 }

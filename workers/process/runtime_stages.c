@@ -363,9 +363,10 @@ void runtime_hook_feed_drop(void *context, uint64_t clock_below) {
 static void choose_cut(struct runtime *runtime) {
     struct runtime_stages *stages = &runtime->stages;
     unsigned before = stages->cut.wanted;
+    const struct node_feed *feed = node_feed(&runtime->node);
     const struct feed_cut_job job = {.threads = runtime->pool.threads,
-                                     .feeder_threads = runtime->node.feed.threads,
-                                     .feeders = runtime->node.feed.feeder_count,
+                                     .feeder_threads = feed->threads,
+                                     .feeders = feed->feeder_count,
                                      .nodes = runtime->command.origins > 0 ? runtime->command.origins : 1};
     feed_cut_choose(&stages->cut, &job);
     if (stages->cut.wanted != before) {

@@ -103,13 +103,11 @@ static struct feeders_action change(struct feeders *feeders, enum feeders_act ac
 
 static void become_hold(struct feeders *feeders, bool success) {
     feeders->state = FEEDERS_HOLD;
-    feeders->since = feeders->windows;
     feeders->held = (struct feeders_measure){0};
     feeders->drifted = feeders->spare = 0;
     feeders->run = (struct feeders_run){0};
-    feeders->retries = success ? 0 : feeders->retries + 1;
-    unsigned wait = success || feeders->wait == 0 ? FEEDERS_WAIT : 2 * feeders->wait;
-    feeders->wait = wait < FEEDERS_WAIT_MAX ? wait : FEEDERS_WAIT_MAX;
+    trial_pause_begin(&feeders->pause, feeders->windows, success ? TRIAL_WAIT_FIRST : TRIAL_WAIT_LONGER, FEEDERS_WAIT,
+                      FEEDERS_WAIT_MAX);
 }
 
 static struct feeders_action go_back(struct feeders *feeders, char *reason, double rate) {
@@ -233,9 +231,10 @@ static bool differs(const struct feeders_measure *held, const struct feeders_mea
 
 /* Whether a try is due: something has changed and the wait is over, or it is time to repeat a try. */
 static bool is_due(const struct feeders *feeders) {
-    uint64_t passed = feeders->windows - feeders->since;
-    bool changed = feeders->drifted >= DRIFTED && passed >= feeders->wait;
-    bool again = feeders->retries < FEEDERS_RETRIES && passed >= (uint64_t)FEEDERS_AGAIN << feeders->retries;
+    const struct trial_pause *pause = &feeders->pause;
+    uint64_t passed = feeders->windows - pause->since;
+    bool changed = feeders->drifted >= DRIFTED && trial_pause_is_over(pause, feeders->windows);
+    bool again = pause->failures < FEEDERS_RETRIES && passed >= (uint64_t)FEEDERS_AGAIN << pause->failures;
     return changed || again;
 }
 
@@ -281,7 +280,7 @@ static struct feeders_action hold_with(struct feeders *feeders, const struct fee
     if (!more && feeders->drifted >= DRIFTED && now->rate < feeders->baseline) {
         return go_back(feeders, reason, now->rate);
     }
-    if (feeders->spare >= DRIFTED && feeders->windows - feeders->since >= feeders->wait) {
+    if (feeders->spare >= DRIFTED && trial_pause_is_over(&feeders->pause, feeders->windows)) {
         return begin_shrinking(feeders, now, reason);
     }
     if (feeders->drifted >= DRIFTED && now->starved < FEEDERS_STARVED) {
@@ -352,7 +351,8 @@ void feeders_begin_anew(struct feeders *feeders) {
     feeders->kept = feeders->held = (struct feeders_measure){0};
     feeders->run = (struct feeders_run){0};
     feeders->baseline = feeders->deviations = feeders->freedom = 0;
-    feeders->retries = feeders->wait = feeders->drifted = feeders->spare = 0;
+    feeders->pause = (struct trial_pause){0};
+    feeders->drifted = feeders->spare = 0;
 }
 
 /* ---- Feeders that come and go ---- */

@@ -31,8 +31,7 @@
 #ifndef AGILEML_CONTROL_FEEDERS_H
 #define AGILEML_CONTROL_FEEDERS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "agileml/base/trial.h"
 
 enum {
     FEEDERS_WINDOWS = 5,      /* the fewest windows from which a number of feeders is judged */
@@ -103,10 +102,8 @@ struct feeders {
     double baseline;             /* items a second without feeders */
     double deviations, freedom;  /* of windows' rates from their run's: sum of squares; degrees of freedom */
     uint64_t windows;            /* all so far */
-    uint64_t since;              /* the window of the last decision */
     unsigned from, from_threads; /* feeders and threads with which this try began */
-    unsigned retries;            /* tries without success, in a row */
-    unsigned wait;               /* windows from `since` until the next try */
+    struct trial_pause pause;    /* since the last decision, in windows */
     unsigned drifted, spare;     /* blocks in a row that differ from `held`; blocks with a feeder too many */
     unsigned seen;               /* feeders of the last window */
     unsigned requests;           /* requests in a row without a feeder that came and stayed */

@@ -195,7 +195,7 @@ static void add_catch_ups(struct schedule *schedule, const struct stretch *stret
     }
 }
 
-/* The test for dead nodes. */
+/* The caller's test whether a node is dead. */
 struct death {
     bool (*dead)(const void *context, actor_id node);
     const void *context;

@@ -1,14 +1,19 @@
 /* See tuner.h. */
 #include "agileml/control/decide/tuner.h"
 
-#include "agileml/base/median.h"
-
+#include <assert.h>
 #include <math.h>
-#include <string.h>
+
+static const struct trial_rule rule = {.samples = TUNER_SAMPLES,
+                                       .least = TUNER_SAMPLES_CLEAR,
+                                       .most = TUNER_SAMPLES,
+                                       .margin = TUNER_MARGIN,
+                                       .clear = TUNER_CLEAR,
+                                       .hopeless = TUNER_HOPELESS};
 
 static void boundary_init(struct tuner_boundary *boundary, double given, double initial) {
-    *boundary = (struct tuner_boundary){
-        .fixed = given > 0, .threshold = given > 0 ? given : initial, .upper_won = INFINITY, .wait = TUNER_WAIT};
+    *boundary =
+        (struct tuner_boundary){.fixed = given > 0, .threshold = given > 0 ? given : initial, .upper_won = INFINITY};
 }
 
 void tuner_init(struct tuner *tuner, const struct plan_thresholds *thresholds) {
@@ -23,35 +28,17 @@ struct plan_thresholds tuner_thresholds(const struct tuner *tuner) {
 
 enum stage tuner_stage(const struct tuner *tuner, unsigned reliable, unsigned transient, enum stage present) {
     bool measured = reliable == tuner->reliable && transient == tuner->transient;
-    if (measured && tuner->trial != STAGE_AUTO) {
-        return tuner->trial;
+    if (measured && tuner->tried != STAGE_AUTO) {
+        return tuner->tried;
     }
     if (measured && tuner->chosen != STAGE_AUTO) {
         return tuner->chosen;
     }
-    if (tuner->trial != STAGE_AUTO && present == tuner->trial) {
-        present = tuner->usual.stage; /* a stage that was only tried gets no hysteresis */
+    if (tuner->tried != STAGE_AUTO && present == tuner->tried) {
+        present = tuner->usual; /* a stage that was only tried gets no hysteresis */
     }
     struct plan_thresholds thresholds = tuner_thresholds(tuner);
     return plan_stage(reliable, transient, &thresholds, present);
-}
-
-/* ---- Samples ---- */
-
-static void run_begin(struct tuner_run *run, enum stage stage) {
-    *run = (struct tuner_run){.stage = stage};
-}
-
-static void run_add(struct tuner_run *run, double seconds) {
-    run->seconds[run->count++ % TUNER_SAMPLES] = seconds;
-}
-
-/* Returns the median of a run that has samples. */
-static double run_median(const struct tuner_run *run) {
-    double sorted[TUNER_SAMPLES];
-    unsigned count = run->count < TUNER_SAMPLES ? run->count : TUNER_SAMPLES;
-    memcpy(sorted, run->seconds, count * sizeof sorted[0]);
-    return median_sort(sorted, count);
 }
 
 /* ---- Trials ---- */
@@ -67,8 +54,7 @@ static double ratio_of(const struct tuner *tuner) {
 /* Records which stage is faster at this ratio, forgets earlier results that contradict it, and moves the threshold. */
 static void boundary_learn(struct tuner_boundary *boundary, double ratio, bool upper, uint64_t iteration) {
     bool known = upper ? ratio * TUNER_SIMILAR >= boundary->upper_won : ratio <= boundary->lower_won * TUNER_SIMILAR;
-    boundary->wait = known ? 2 * boundary->wait : boundary->wait;
-    boundary->again = iteration + boundary->wait;
+    trial_pause_begin(&boundary->pause, iteration, known ? TRIAL_WAIT_LONGER : TRIAL_WAIT_SAME, TUNER_WAIT, UINT64_MAX);
     if (upper) {
         boundary->upper_won = fmin(boundary->upper_won, ratio);
         boundary->lower_won = boundary->lower_won < ratio ? boundary->lower_won : 0;
@@ -92,44 +78,33 @@ static bool may_try(const struct tuner *tuner, const struct tuner_boundary *boun
     bool near = upper ? ratio * TUNER_REACH >= boundary->threshold : ratio <= boundary->threshold * TUNER_REACH;
     bool known = upper ? ratio <= boundary->lower_won * TUNER_SIMILAR : ratio * TUNER_SIMILAR >= boundary->upper_won;
     bool time = tuner->spent == 0 || (tuner->spent + TUNER_SAMPLES) * TUNER_TRIAL_ONE_IN <= tuner->iterations;
-    return !boundary->fixed && near && time && (!known || tuner->iterations >= boundary->again);
+    return !boundary->fixed && near && time && (!known || trial_pause_is_over(&boundary->pause, tuner->iterations));
 }
 
 /* Returns the stage to try now, or STAGE_AUTO. */
 static enum stage choose_trial(const struct tuner *tuner, double network_share) {
-    const struct tuner_run *usual = &tuner->usual;
-    bool urgent = network_share >= TUNER_NETWORK_HIGH;
-    if (usual->stage < STAGE_3 && network_share >= TUNER_NETWORK_LOW &&
-        usual->count >= (urgent ? TUNER_STEADY_URGENT : TUNER_STEADY) &&
-        may_try(tuner, &tuner->boundaries[usual->stage - STAGE_1], true)) {
-        return usual->stage + 1;
+    enum stage usual = tuner->usual;
+    unsigned steady = network_share >= TUNER_NETWORK_HIGH ? TUNER_STEADY_URGENT : TUNER_STEADY;
+    unsigned count = tuner->trial.usual.count;
+    if (usual < STAGE_3 && network_share >= TUNER_NETWORK_LOW && count >= steady &&
+        may_try(tuner, &tuner->boundaries[usual - STAGE_1], true)) {
+        return usual + 1;
     }
-    if (usual->stage > STAGE_1 && usual->count >= TUNER_STEADY &&
-        may_try(tuner, &tuner->boundaries[usual->stage - STAGE_2], false)) {
-        return usual->stage - 1;
+    if (usual > STAGE_1 && count >= TUNER_STEADY && may_try(tuner, &tuner->boundaries[usual - STAGE_2], false)) {
+        return usual - 1;
     }
     return STAGE_AUTO;
 }
 
-/* Ends the trial with its result. */
-static void trial_end(struct tuner *tuner, bool won) {
-    bool upper = (tuner->trial > tuner->usual.stage) == won;
-    boundary_learn(boundary_between(tuner, tuner->trial, tuner->usual.stage), ratio_of(tuner), upper,
-                   tuner->iterations);
-    tuner->chosen = won ? tuner->trial : tuner->usual.stage;
-    tuner->trial = STAGE_AUTO;
-    run_begin(&tuner->usual, tuner->chosen);
-}
-
 static void trial_add(struct tuner *tuner, double seconds) {
-    double usual = run_median(&tuner->usual);
+    enum trial_verdict verdict = trial_add_tried(&tuner->trial, &rule, seconds);
     tuner->spent++;
-    run_add(&tuner->tried, seconds);
-    double tried = run_median(&tuner->tried);
-    double noise = TUNER_CLEAR * sqrt((double)TUNER_SAMPLES_CLEAR / tuner->tried.count);
-    bool clear = tuner->tried.count >= TUNER_SAMPLES_CLEAR && fabs(tried / usual - 1) >= noise;
-    if (clear || tried >= usual * TUNER_HOPELESS || tuner->tried.count == TUNER_SAMPLES) {
-        trial_end(tuner, tried <= usual * (1 - TUNER_MARGIN));
+    if (verdict != TRIAL_OPEN) {
+        bool kept = verdict == TRIAL_KEPT;
+        bool upper = (tuner->tried > tuner->usual) == kept;
+        boundary_learn(boundary_between(tuner, tuner->tried, tuner->usual), ratio_of(tuner), upper, tuner->iterations);
+        tuner->chosen = tuner->usual = kept ? tuner->tried : tuner->usual;
+        tuner->tried = STAGE_AUTO;
     }
 }
 
@@ -138,8 +113,9 @@ static void membership_begin(struct tuner *tuner, const struct tuner_sample *sam
     tuner->transient = sample->transient;
     tuner->threads = sample->threads;
     tuner->strategy = sample->strategy;
-    tuner->chosen = tuner->trial = STAGE_AUTO;
-    run_begin(&tuner->usual, sample->stage);
+    tuner->usual = sample->stage;
+    tuner->chosen = tuner->tried = STAGE_AUTO;
+    trial_drop(&tuner->trial);
 }
 
 void tuner_add(struct tuner *tuner, const struct tuner_sample *sample) {
@@ -152,16 +128,20 @@ void tuner_add(struct tuner *tuner, const struct tuner_sample *sample) {
         sample->threads != tuner->threads || sample->strategy != tuner->strategy) {
         membership_begin(tuner, sample);
     }
-    if (tuner->trial != STAGE_AUTO && sample->stage == tuner->trial) {
+    assert((tuner->tried != STAGE_AUTO) == (tuner->trial.state == TRIAL_TRIED));
+    if (tuner->tried != STAGE_AUTO && sample->stage == tuner->tried) {
         trial_add(tuner, sample->seconds);
         return;
     }
-    if (sample->stage != tuner->usual.stage) {
-        run_begin(&tuner->usual, sample->stage);
+    if (sample->stage != tuner->usual) {
+        tuner->usual = sample->stage;
+        tuner->trial.usual.count = 0;
     }
-    run_add(&tuner->usual, sample->seconds);
-    if (tuner->trial == STAGE_AUTO) {
-        tuner->trial = choose_trial(tuner, sample->network_share);
-        run_begin(&tuner->tried, tuner->trial);
+    trial_run_add(&tuner->trial.usual, TUNER_SAMPLES, sample->seconds);
+    if (tuner->tried == STAGE_AUTO) {
+        tuner->tried = choose_trial(tuner, sample->network_share);
+        if (tuner->tried != STAGE_AUTO) {
+            trial_begin(&tuner->trial);
+        }
     }
 }

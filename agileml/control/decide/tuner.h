@@ -10,6 +10,7 @@
 #ifndef AGILEML_CONTROL_TUNER_H
 #define AGILEML_CONTROL_TUNER_H
 
+#include "agileml/base/trial.h"
 #include "agileml/collective/strategy.h"
 #include "agileml/control/decide/plan.h"
 
@@ -40,21 +41,13 @@ enum {
 #define TUNER_NETWORK_LOW  0.1  /* network_share below which the next stage can't help */
 #define TUNER_NETWORK_HIGH 0.5  /* network_share above which the next stage is urgent */
 
-/* The last samples of one stage. */
-struct tuner_run {
-    enum stage stage;
-    unsigned count; /* of all samples so far */
-    double seconds[TUNER_SAMPLES];
-};
-
 /* What is known of the threshold between a lower stage and the next, upper one. */
 struct tuner_boundary {
     bool fixed; /* the user gave the threshold: it is not learned */
     double threshold;
-    double lower_won; /* the highest ratio at which the lower stage was faster; 0: none */
-    double upper_won; /* the lowest ratio at which the upper stage was faster; INFINITY: none */
-    uint64_t again;   /* the iteration from which on a trial at a known ratio may be repeated */
-    uint64_t wait;    /* iterations until the trial after that */
+    double lower_won;         /* the highest ratio at which the lower stage was faster; 0: none */
+    double upper_won;         /* the lowest ratio at which the upper stage was faster; INFINITY: none */
+    struct trial_pause pause; /* in iterations: a trial at a known ratio waits for its end */
 };
 
 struct tuner {
@@ -62,12 +55,12 @@ struct tuner {
     unsigned reliable, transient;        /* nodes of the present membership */
     enum strategy strategy;              /* another strategy, like another membership, begins all trials anew */
     uint64_t threads;
-    enum stage chosen;      /* the stage that a trial under this membership has chosen; STAGE_AUTO: none */
-    enum stage trial;       /* the stage that is being tried; STAGE_AUTO: none */
-    struct tuner_run usual; /* the stage outside trials, under this membership */
-    struct tuner_run tried; /* the trial's stage */
-    uint64_t iterations;    /* all iterations so far */
-    uint64_t spent;         /* iterations spent on trials */
+    enum stage chosen;   /* the stage that a trial under this membership has chosen; STAGE_AUTO: none */
+    enum stage usual;    /* the stage outside trials, under this membership */
+    enum stage tried;    /* the stage that is being tried; STAGE_AUTO: none */
+    struct trial trial;  /* samples: seconds of an iteration */
+    uint64_t iterations; /* all iterations so far */
+    uint64_t spent;      /* iterations spent on trials */
 };
 
 /* Begins with these thresholds. A threshold of 0 is learned; others are fixed. */

@@ -1,6 +1,6 @@
-/* Decides what to do when a member accuses another of having sent an impossible message (ACCUSE). Either the accused or
- * the accuser has failed; which of them, can't be proved. So a rule limits the harm that a false accuser can do: see
- * `is_false`. Part of the elasticity controller; see controller_private.h. */
+/* See accusations.h. */
+#include "agileml/control/state/accusations.h"
+
 #include "agileml/control/state/controller_private.h"
 
 #include <stdio.h>
@@ -26,14 +26,14 @@ static bool same_process(const struct accused_process *one, const struct accused
 }
 
 /* Adds an accusation, unless it is in the list. When the list is full, drops the oldest accusation. */
-static void accusations_add(struct controller_accusations *accusations, const struct accusation *new) {
+static void accusations_add(struct accusations *accusations, const struct accusation *new) {
     for (unsigned a = 0; a < accusations->count; a++) {
         const struct accusation *old = &accusations->list[a];
         if (same_process(&old->accuser, &new->accuser) && same_process(&old->accused, &new->accused)) {
             return;
         }
     }
-    if (accusations->count == CONTROLLER_ACCUSATIONS_MAX) {
+    if (accusations->count == ACCUSATIONS_MAX) {
         memmove(accusations->list, accusations->list + 1, --accusations->count * sizeof *accusations->list);
     }
     accusations->list[accusations->count++] = *new;
@@ -44,7 +44,7 @@ static void accusations_add(struct controller_accusations *accusations, const st
  * accused more nodes than there are accusers of the accused. So a false accuser costs at most one node of its own tier
  * before it is given up itself. A false transient accuser alone costs no reliable node. A false reliable accuser costs
  * every transient node that it accuses. */
-static bool is_false(const struct controller_accusations *accusations, const struct accusation *accusation) {
+static bool is_false(const struct accusations *accusations, const struct accusation *accusation) {
     unsigned accused = 0;  /* nodes accused by the accuser */
     unsigned accusers = 0; /* accusers of the accused */
     for (unsigned a = 0; a < accusations->count; a++) {
@@ -57,7 +57,12 @@ static bool is_false(const struct controller_accusations *accusations, const str
     return accused > accusers;
 }
 
-void accusations_receive(struct controller *controller, struct member *accuser, const struct message *message) {
+static void receive(struct controller *controller, actor_id from, struct member *accuser,
+                    const struct message *message) {
+    (void)from;
+    if (accuser == NULL || message->type != MESSAGE_ACCUSE) {
+        return;
+    }
     struct member *accused = controller_find_member(controller, message->accuse.accused);
     bool present = controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE &&
                    message->epoch == controller->plan.epoch && !controller_recovers(controller);
@@ -67,9 +72,9 @@ void accusations_receive(struct controller *controller, struct member *accuser, 
     }
     const struct accusation accusation = accusation_of(controller, accuser, accused);
     if (!controller_feeds(accused)) { /* an accuser of a feeder is always believed, as a feeder's loss costs little */
-        accusations_add(&controller->accusations, &accusation);
+        accusations_add(&controller->features.accusations, &accusation);
     }
-    bool believed = accused == accuser || !is_false(&controller->accusations, &accusation);
+    bool believed = accused == accuser || !is_false(&controller->features.accusations, &accusation);
     char text[ERROR_TEXT_MAX];
     const struct member *lost = believed ? accused : accuser;
     snprintf(text, sizeof text, "%s (%s) says that %s (%s, pid %llu) sent it what can't be: %.160s: %s%s is given up",
@@ -77,3 +82,5 @@ void accusations_receive(struct controller *controller, struct member *accuser, 
              message->accuse.text, believed ? "" : "not believed, ", lost->name);
     controller_lose(controller, believed ? accused : accuser, text);
 }
+
+const struct feature accusations_feature = {.receive = receive};

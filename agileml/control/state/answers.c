@@ -1,6 +1,6 @@
-/* Gives up members that send heartbeats but do not answer requests for which others wait. Only answers that need
- * neither the app's work nor a disk have a deadline. Reading input, computing a clock, evaluating, saving and writing a
- * checkpoint have no deadline. Part of the elasticity controller; see controller_private.h. */
+/* See answers.h. */
+#include "agileml/control/state/answers.h"
+
 #include "agileml/control/state/controller_private.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ static void fail(struct controller *controller, struct member *member, enum answ
     };
     char text[ERROR_TEXT_MAX];
     snprintf(text, sizeof text, "%s (%s, pid %llu) sends heartbeats, but for %.1f s has not answered %s", member->name,
-             member->host, (unsigned long long)member->process_id, (double)member->owed_us[answer] / 1e6,
+             member->host, (unsigned long long)member->process_id, (double)member->owed.us[answer] / 1e6,
              names[answer]);
     controller_lose(controller, member, text);
 }
@@ -65,7 +65,7 @@ static void fail(struct controller *controller, struct member *member, enum answ
 static enum answer check_member(struct controller *controller, struct member *member, uint64_t passed_us) {
     enum answer late = ANSWERS;
     for (enum answer answer = 0; answer < ANSWERS; answer++) {
-        uint64_t *owed_us = &member->owed_us[answer];
+        uint64_t *owed_us = &member->owed.us[answer];
         if (owes(controller, member, answer)) {
             *owed_us += passed_us;
         } else if (!is_put_off(controller, answer)) {
@@ -76,29 +76,42 @@ static enum answer check_member(struct controller *controller, struct member *me
     return late;
 }
 
-void answers_came(struct member *member, enum answer answer) {
-    member->owed_us[answer] = 0;
+/* The member has answered a request of a kind, perhaps not the latest request. */
+static void receive(struct controller *controller, actor_id from, struct member *member,
+                    const struct message *message) {
+    (void)controller;
+    (void)from;
+    if (member != NULL && message->type == MESSAGE_HEARTBEAT) {
+        uint64_t *owed_us = member->owed.us;
+        owed_us[ANSWER_PLAN] = message->heartbeat.version > member->goes_by.version ? 0 : owed_us[ANSWER_PLAN];
+        owed_us[ANSWER_BARRIER] = message->heartbeat.barrier > member->goes_by.barrier ? 0 : owed_us[ANSWER_BARRIER];
+    } else if (member != NULL && message->type == MESSAGE_WRITTEN) {
+        member->owed.us[ANSWER_CHECKPOINT] = 0;
+    }
 }
 
 /* When nothing has happened for a timeout, requests an answer from all members: a barrier without a clock, which stops
  * no node. Otherwise a node that answers nothing would go unnoticed while no answer is owed, for instance when all
  * nodes wait for its work on a clock. */
 static void ask_all(struct controller *controller, uint64_t passed_us) {
-    struct controller_quiet *quiet = &controller->answers.quiet;
+    struct answers *answers = &controller->features.answers;
     uint64_t completed = controller->progress.completed;
-    bool same = quiet->completed == completed && quiet->barrier == controller->barrier.number;
-    *quiet = (struct controller_quiet){
-        .completed = completed, .barrier = controller->barrier.number, .us = same ? quiet->us + passed_us : 0};
-    if (quiet->us > controller->options.timeout_ms * UINT64_C(1000) && controller->barrier.clock == WIRE_CLOCK_NEVER) {
+    bool same = answers->quiet.completed == completed && answers->quiet.barrier == controller->barrier.number;
+    answers->quiet.us = same ? answers->quiet.us + passed_us : 0;
+    answers->quiet.completed = completed;
+    answers->quiet.barrier = controller->barrier.number;
+    if (answers->quiet.us > controller->options.timeout_ms * UINT64_C(1000) &&
+        controller->barrier.clock == WIRE_CLOCK_NEVER) {
         barrier_none(controller);
     }
 }
 
-void answers_check(struct controller *controller, uint64_t now_us) {
+static void check(struct controller *controller, uint64_t now_us) {
     uint64_t most_us = controller->options.heartbeat_ms * UINT64_C(500); /* between two calls in time */
-    uint64_t passed_us = controller->answers.checked_us == 0 ? 0 : now_us - controller->answers.checked_us;
+    uint64_t passed_us =
+        controller->features.answers.checked_us == 0 ? 0 : now_us - controller->features.answers.checked_us;
     passed_us = passed_us < most_us ? passed_us : most_us;
-    controller->answers.checked_us = now_us;
+    controller->features.answers.checked_us = now_us;
     if (controller->phase == PHASE_GATHER) {
         return;
     }
@@ -115,3 +128,5 @@ void answers_check(struct controller *controller, uint64_t now_us) {
         ask_all(controller, passed_us);
     }
 }
+
+const struct feature answers_feature = {.receive = receive, .check = check};

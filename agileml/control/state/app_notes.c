@@ -1,5 +1,6 @@
-/* The notes from the app to the people who run the job. Several nodes may send the same text: the report has each text
- * once, even after restarts of the controller. Part of the elasticity controller; see controller_private.h. */
+/* See app_notes.h. */
+#include "agileml/control/state/app_notes.h"
+
 #include "agileml/control/state/controller_private.h"
 
 #include "agileml/base/hash.h"
@@ -37,12 +38,18 @@ static bool add(struct controller *controller, const char *node, const char *tex
     return true;
 }
 
-void app_notes_receive(struct controller *controller, const struct member *member, const struct message *message) {
+static void receive(struct controller *controller, actor_id from, struct member *member,
+                    const struct message *message) {
     char text[WIRE_TEXT_MAX];
+    if (member == NULL || message->type != MESSAGE_APP_NOTE) {
+        return;
+    }
     snprintf(text, sizeof text, "%s", message->app_note.text);
     text_make_printable(text);
     bool new = controller->phase < PHASE_LEAVE &&add(controller, member->name, text);
     if (!new || persist_progress(controller)) { /* only a stored line is answered, so that it can't be lost */
-        controller_send_outcome(controller, member->node.actor, message->app_note.request, 0, "");
+        controller_send_outcome(controller, from, message->app_note.request, 0, "");
     }
 }
+
+const struct feature app_notes_feature = {.receive = receive};

@@ -3,6 +3,7 @@
 #include "agileml/control/state/controller_private.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/trial.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -164,9 +165,8 @@ static enum stage desired_stage(const struct controller *controller, const unsig
     if (count[TIER_TRANSIENT] == 0) {
         return STAGE_1;
     }
-    return policy != STAGE_AUTO
-               ? policy
-               : tuner_stage(&controller->tuner, count[TIER_RELIABLE], count[TIER_TRANSIENT], controller->plan.stage);
+    features_plan(controller, count, &policy);
+    return policy;
 }
 
 static bool may_keep(const struct controller *controller, const struct member *member) {
@@ -451,15 +451,12 @@ void change_check_commit(struct controller *controller) {
                 behind > 2 * (uint64_t)controller->plan.commit_every + controller->job.terms.staleness;
     controller->commit.late = late ? controller->commit.late + 1 : 0;
     if (controller->commit.late >= CONTROLLER_COMMIT_LATE && controller->plan.commit_every < WIRE_COMMIT_EVERY_MAX) {
-        uint32_t twice = 2 * controller->plan.commit_every;
         controller->commit.late = 0;
-        controller->commit.chosen = twice < WIRE_COMMIT_EVERY_MAX ? twice : WIRE_COMMIT_EVERY_MAX;
+        controller->commit.chosen = (uint32_t)trial_longer(controller->plan.commit_every, 1, WIRE_COMMIT_EVERY_MAX);
         controller->change.due = controller->change.due || commit_grows(controller);
     }
 }
 
-/* The tuner may want another stage with the same members, for a trial or after a trial. Also checks for another
- * strategy. */
 void change_check_stage(struct controller *controller) {
     unsigned count[TIERS];
     controller_count_members(controller, count);

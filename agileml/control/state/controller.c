@@ -53,8 +53,6 @@ static void controller_take_up(struct controller *controller) {
     if (controller->member_count > 0) {
         progress_open(controller);
     }
-    silence_begin_anew(controller, now);
-    controller->clocks.feeding.asked_us = now;
     if (controller->phase >= PHASE_LEAVE) {
         controller->phase = PHASE_LEAVE;
         controller->end.told = true;
@@ -88,10 +86,7 @@ int controller_init(struct controller *controller, struct io *io, const struct c
     if (check_options(options, error) != 0) {
         return AML_EINPUT;
     }
-    struct plan_thresholds thresholds = options->thresholds;
-    tuner_init(&controller->tuner, &thresholds);
     monitor_init(&controller->clocks.monitor, options->window_short, options->window_long);
-    controller->clocks.balance.pending_seconds = REBALANCE_PENDING_S;
     barrier_lift(controller);
     controller->times.began_us = controller_now(controller);
     int found = persist_load(controller, error);
@@ -100,6 +95,7 @@ int controller_init(struct controller *controller, struct io *io, const struct c
         controller_close(controller);
         return result;
     }
+    features_open(controller);
     if (found > 0) {
         controller_take_up(controller);
     }
@@ -315,13 +311,11 @@ static struct member *member_add(struct controller *controller, actor_id from, c
     controller_admit_members(controller);
     expected_joined(controller, member->name);
     controller_report(controller, report_event(controller, "join", member->name, NULL));
-    if (controller_feeds(member)) {
-        feeding_joined(controller);
-    } else {
+    if (!controller_feeds(member)) {
         controller->change.due = true;
         expected_replan(controller);
-        rebalance_joined(controller);
     }
+    features_joined(controller, member);
     return member;
 }
 
@@ -408,7 +402,7 @@ static void receive_register(struct controller *controller, actor_id from, const
     } else if (!member->welcome_due) {
         controller_send_welcome(controller, from, member->name);
     }
-    silence_heard(controller, member);
+    features_receive(controller, from, member, message);
     recover_ask(controller, member);
 }
 
@@ -457,23 +451,14 @@ static void receive_loaded(struct controller *controller, struct member *member,
 /* Takes the state that a heartbeat reports, and sends what the node lacks again. */
 static void receive_heartbeat(struct controller *controller, struct member *member, const struct message *message) {
     const struct message_heartbeat *beat = &message->heartbeat;
-    if (beat->version > member->goes_by.version) {
-        answers_came(member, ANSWER_PLAN);
-    }
-    if (beat->barrier > member->goes_by.barrier) {
-        answers_came(member, ANSWER_BARRIER);
-    }
     member->goes_by.epoch = message->epoch;
     member->goes_by.version = beat->version;
     member->goes_by.ready = beat->ready;
     member->state = beat->state;
     member->reported.clock = beat->clock > member->reported.clock ? beat->clock : member->reported.clock;
     member->goes_by.barrier = beat->barrier;
-    if (controller_feeds(member)) { /* a feeder has no clocks, and its reports about other nodes don't count */
-        feeding_heard(controller, member, beat);
-    } else {
+    if (!controller_feeds(member)) { /* a feeder has no clocks */
         progress_committed(controller, message->epoch == controller->plan.epoch ? beat->committed : 0);
-        silence_accuse(controller, member, message->epoch == controller->plan.epoch ? beat->silent : ACTOR_NONE);
     }
     if (controller->phase == PHASE_LEAVE || member->stay == MEMBER_DISMISSED) {
         controller_send_end(controller, member->node.actor);
@@ -713,22 +698,16 @@ static void receive_fail(struct controller *controller, struct member *member, c
 }
 
 static void receive_member(struct controller *controller, struct member *member, struct message *message) {
-    silence_heard(controller, member);
     if (!possible_check(controller, member, message)) {
         return;
     }
+    features_receive(controller, member->node.actor, member, message);
     switch ((unsigned)message->type) {
     case MESSAGE_INPUT:
         input_receive(controller, member, message);
         break;
     case MESSAGE_LOADED:
         receive_loaded(controller, member, message);
-        break;
-    case MESSAGE_WAITS:
-        rebalance_waits(controller, message);
-        break;
-    case MESSAGE_APP_NOTE:
-        app_notes_receive(controller, member, message);
         break;
     case MESSAGE_PROGRESS:
         if (controller->phase < PHASE_LEAVE) {
@@ -742,14 +721,10 @@ static void receive_member(struct controller *controller, struct member *member,
     case MESSAGE_HEARTBEAT:
         receive_heartbeat(controller, member, message);
         break;
-    case MESSAGE_ACCUSE:
-        accusations_receive(controller, member, message);
-        break;
     case MESSAGE_FENCED:
         recover_receive_fenced(controller, member, message);
         break;
     case MESSAGE_WRITTEN:
-        answers_came(member, ANSWER_CHECKPOINT); /* an answer to an earlier attempt also counts */
         checkpoints_receive_written(controller, member, message);
         break;
     case MESSAGE_SAVED:
@@ -852,7 +827,7 @@ void controller_receive(void *self, actor_id from, struct message *message) {
         expected_receive(controller, from, message);
         break;
     case MESSAGE_PULSE:
-        pulses_receive(controller, from, message);
+        features_receive(controller, from, NULL, message);
         break;
     case MESSAGE_NOTE:
         receive_note(controller, from, message);
@@ -881,12 +856,12 @@ void controller_receive(void *self, actor_id from, struct message *message) {
 
 void controller_broken(void *self, actor_id peer) {
     struct controller *controller = self;
-    pulses_broke(controller, peer); /* only sends questions, so there is nothing to settle */
+    features_broke(controller, peer); /* only sends questions, so there is nothing to settle */
 }
 
 void controller_dialed(void *self, actor_id actor, uint64_t began_us, bool listens) {
     struct controller *controller = self;
-    if (pulses_dialed(controller, actor, began_us, listens)) {
+    if (features_dialed(controller, actor, began_us, listens)) {
         settle(controller);
     }
 }
@@ -915,11 +890,8 @@ static void check_gathering(struct controller *controller, uint64_t now) {
 void controller_timer(void *self) {
     struct controller *controller = self;
     uint64_t now = controller_now(controller);
-    silence_discount(controller, now);
+    features_check(controller, now);
     check_gathering(controller, now);
-    silence_check(controller, now);
-    pulses_check(controller, now);
-    answers_check(controller, now);
     progress_step(controller); /* if all nodes that could report were lost, only the timer completes clocks */
     bool welcomes = welcomes_due(controller) && !controller->verdicts.fence; /* losses are stored with the fence */
     if (controller->phase < PHASE_LEAVE && (controller->stored.due || welcomes) && now >= controller->stored.due_us) {
@@ -936,7 +908,7 @@ void controller_timer(void *self) {
     settle(controller);
     if (controller->phase != PHASE_ENDED) {
         static uint64_t (*const deadlines[])(const struct controller *, uint64_t now_us) = {
-            persist_due_us, checkpoints_due_us, change_due_us, pulses_due_us};
+            persist_due_us, checkpoints_due_us, change_due_us, features_due_us};
         uint64_t next = now + controller->options.heartbeat_ms * UINT64_C(500);
         for (size_t d = 0; d < sizeof deadlines / sizeof *deadlines; d++) {
             uint64_t due_us = deadlines[d](controller, now);

@@ -5,18 +5,22 @@
 #ifndef AGILEML_CONTROL_CONTROLLER_H
 #define AGILEML_CONTROL_CONTROLLER_H
 
-#include "agileml/balance.h"
-#include "agileml/collective/strategy_auto.h"
-#include "agileml/control/decide/feeders.h"
 #include "agileml/control/decide/lost.h"
 #include "agileml/control/decide/monitor.h"
 #include "agileml/control/decide/plan.h"
 #include "agileml/control/decide/schedule.h"
-#include "agileml/control/decide/suspect.h"
-#include "agileml/control/decide/tuner.h"
+#include "agileml/control/state/accusations.h"
+#include "agileml/control/state/answers.h"
+#include "agileml/control/state/app_notes.h"
+#include "agileml/control/state/feeding.h"
 #include "agileml/control/state/folder_task.h"
 #include "agileml/control/state/job_input.h"
+#include "agileml/control/state/pulses.h"
+#include "agileml/control/state/rebalance.h"
+#include "agileml/control/state/silence.h"
+#include "agileml/control/state/stages.h"
 #include "agileml/control/state/store.h"
+#include "agileml/control/state/strategies.h"
 #include "agileml/net/io.h"
 #include "agileml/wire/plan.h"
 
@@ -24,7 +28,6 @@ enum {
     CONTROLLER_OBSERVERS_MAX = 64,
     CONTROLLER_OBSERVER_GONE_US = 10 * 1000 * 1000, /* an observer silent for this long may lose its place to another */
     CONTROLLER_CRASHES_MAX = 16,
-    CONTROLLER_ACCUSATIONS_MAX = 64,
     CONTROLLER_LINES_MAX = 1 << 15,           /* report lines kept for observers that fall behind or come late */
     CONTROLLER_BURST_MAX = 512,               /* report lines sent for one OBSERVE; the observer then requests more */
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* wait for nodes to leave, and for observers to read the last line */
@@ -98,25 +101,6 @@ struct barrier {
     enum barrier_purpose purpose;
 };
 
-/* When the controller heard the member, and which node the member can't hear. Only silence.c changes it. */
-struct silence {
-    uint64_t heard_us;   /* the member's silence counts from here: the last message, or later */
-    uint64_t lively_us;  /* since when the member is heard without long gaps; 0: not heard since silence_begin_anew */
-    bool reported;       /* the report has a line about the member's present silence */
-    actor_id accuses;    /* the node that the member accuses of silence */
-    uint64_t accused_us; /* when this accusation began */
-};
-
-/* The answers that a member must give within options.answer_ms. None of them needs the app's work or a disk. */
-enum answer {
-    ANSWER_BARRIER,    /* HEARTBEAT's `barrier` */
-    ANSWER_PLAN,       /* HEARTBEAT's `version` */
-    ANSWER_START,      /* HEARTBEAT's `state` */
-    ANSWER_FENCE,      /* FENCED */
-    ANSWER_CHECKPOINT, /* WRITTEN, which may only promise the file */
-    ANSWERS
-};
-
 /* Whether a member stays in the job. member_set_stay makes the transitions; a lost member is removed from any state.
  *
  *   STAYS --evicted--> LEAVING --no plan or evaluation needs it; DONE is sent--> DISMISSED --sends LEAVE--> removed */
@@ -141,7 +125,7 @@ struct member_reported {
     uint64_t catch_up;        /* this epoch's catch-up origin has reported the clocks up to this one */
     uint64_t catch_up_stored; /* the store has the catch-up origin's reports up to this clock */
     uint64_t acknowledged;    /* the last HEARTBEAT_ACK to the member acknowledged the clocks up to this one */
-    uint64_t computed_us; /* when it would have computed its last clock: controller_clocks.computed_us. Not stored */
+    uint64_t computed_us; /* when the member would have computed its last clock; see controller_clocks. Not stored */
 };
 
 /* Data that a node has moved since it joined. */
@@ -160,14 +144,6 @@ struct member_usage {
     uint64_t worked_us;  /* how long training had lasted when the member joined, plus the time of its clocks since */
 };
 
-/* What a feeder's heartbeats report. Only feeding.c changes it. Not stored. */
-struct member_feeding {
-    unsigned threads;                /* threads with which it makes batches; 0: not reported yet */
-    uint64_t us, heard_us;           /* the last HEARTBEAT's `feed_us`, and when it came; 0: none yet */
-    uint64_t from_us, from_heard_us; /* the same of the heartbeat at which the present measurement of `busy` began */
-    double busy;                     /* part of the time in which it made batches, as last measured */
-};
-
 /* A member's answer to FENCE, in a recovery. Only recover.c changes it. */
 struct member_fence {
     bool answered; /* the member has answered, or need not answer */
@@ -183,14 +159,6 @@ struct member_shown {
     unsigned threads;
     uint32_t shards;
     uint64_t roles; /* digest of the partitions that it serves and follows */
-};
-
-/* The controller's questions to the member's pulse, and its attempts to connect to it. Not stored. */
-struct member_pulse {
-    uint64_t asked; /* number of the last question; 0: answered */
-    uint64_t asked_us;
-    uint32_t reach_attempts; /* attempts to connect to the pulse so far, until one succeeds */
-    uint64_t reach_us;       /* when the next attempt may begin */
 };
 
 struct member {
@@ -215,9 +183,8 @@ struct member {
     struct member_goes_by goes_by;
     struct member_reported reported;
     struct silence silence;
-    struct suspect suspect; /* only pulses.c changes `suspect` and `pulse`. Not stored */
     struct member_pulse pulse;
-    uint64_t owed_us[ANSWERS]; /* time for which each answer is owed, while the member is heard; see answers.c */
+    struct owed owed;
     uint64_t joined_us;
     struct member_usage usage;
     struct member_feeding feeding;
@@ -238,27 +205,14 @@ struct crash {
     bool recovered; /* the other nodes have recovered from the loss of this node */
 };
 
-/* The last crashes, oldest first: a new crash is compared with these. */
+/* Oldest first. Only crashes.c changes them. */
 struct controller_crashes {
-    struct crash list[CONTROLLER_CRASHES_MAX];
-    unsigned count;
-};
-
-/* A node's process, which may register again as a new node after each removal. The public key identifies the process;
- * in a job without keys, host and process number identify it. */
-struct accused_process {
-    char key[WIRE_KEY_MAX];
-    char host[WIRE_HOST_MAX];
-    uint64_t process_id;
-    enum node_tier tier;
-};
-
-/* Accusations of having sent an impossible message, oldest first. Not stored. */
-struct controller_accusations {
-    struct accusation {
-        struct accused_process accuser, accused;
-    } list[CONTROLLER_ACCUSATIONS_MAX];
-    unsigned count;
+    struct crash_list {
+        struct crash list[CONTROLLER_CRASHES_MAX];
+        unsigned count;
+    } known;                 /* the last crashes: a new crash is compared with these */
+    struct crash_list ended; /* the last nodes that were given up because their processes had ended. A launcher may
+                                report later that they have crashed. Not stored */
 };
 
 /* What one origin reported of one clock. */
@@ -282,29 +236,6 @@ struct clock_window {
     unsigned count, capacity;
 };
 
-/* A straggler's replacement:
- * NOBODY --the straggler is evicted--> WAITED_FOR --a node joins--> JOINED --all speeds are known--> NOBODY */
-enum { REPLACING_NOBODY, REPLACING_WAITED_FOR, REPLACING_JOINED };
-
-/* The policy for uneven machines; only rebalance.c changes it. Not stored. */
-struct controller_balance {
-    _Alignas(16) unsigned char memory[AML_BALANCE_MEMORY]; /* the policy's */
-    uint64_t looked_us;                                    /* when the policy was last asked */
-    uint64_t asked_us;                                     /* when the last straggler was evicted */
-    double pending_seconds; /* how long a replacement takes: as the last one did. Before the first one: the time from
-                               allocation to joining of the last machine, or REBALANCE_PENDING_S */
-};
-
-/* The window of whole clocks that is being measured for the feeders' policy. Only feeding.c changes it. Not stored. */
-struct controller_feeding {
-    uint64_t since_us;                                      /* 0: no window has begun */
-    uint64_t version;                                       /* of the plan, when the window began */
-    unsigned feeders, threads;                              /* feeders that worked then, and the threads of each */
-    uint64_t clocks, reports, items, items_fed, starved_us; /* sums; `reports` counts reports of nodes */
-    uint64_t unsteady; /* clocks up to this one don't count: their batches were requested before a change */
-    uint64_t asked_us; /* when the last feeder was requested */
-};
-
 /* What nodes have reported of clocks. Only progress.c changes it; the monitor also changes when nodes leave. Not
  * stored. */
 struct controller_clocks {
@@ -315,26 +246,8 @@ struct controller_clocks {
     /* When all nodes would have computed each clock if the exchange took no time, but nodes waited for each other as
      * the staleness demands. Microseconds from an arbitrary start; clock c is at index c % entries. */
     uint64_t computed_us[WIRE_STALENESS_MAX + 2];
-    uint64_t computed_from_us;    /* computed_us of the previous iteration's last clock */
-    struct strategy_auto chooser; /* of --strategy auto; not stored */
+    uint64_t computed_from_us; /* computed_us of the previous iteration's last clock */
     struct monitor monitor;
-    struct controller_balance balance;
-    struct controller_feeding feeding;
-};
-
-/* The number of feeders, and of their threads, that the controller has chosen. Only feeding.c changes it. */
-struct feeding_kept {
-    struct feeders policy;
-    uint32_t coming;             /* feeders that were requested and have not joined */
-    uint32_t trainers;           /* nodes that worked on data in the last measured window */
-    char reason[FEEDERS_REASON]; /* of the last decision; empty: no decision yet */
-};
-
-/* Hashes of the app's notes that the report has. Only app_notes.c changes it. */
-struct app_notes_kept {
-    uint64_t hashes[WIRE_APP_NOTES_MAX];
-    uint32_t count;
-    uint32_t left_out; /* 1: the report says that there are more texts */
 };
 
 /* The job's progress. The store has an exact copy of these bytes. */
@@ -361,9 +274,8 @@ struct controller_progress {
     uint64_t iteration_bytes_received;
     uint64_t first;                   /* the clock at which the job began: 0, or the clock of the resumed checkpoint */
     uint64_t before_us, before_items; /* training time and items processed up to `first`, by earlier jobs */
-    bool reliable_lost;    /* a reliable node was lost without warning, perhaps with the only copy of state */
-    uint32_t replacements; /* stragglers that were evicted to be replaced */
-    uint32_t replacing;    /* REPLACING_... */
+    bool reliable_lost; /* a reliable node was lost without warning, perhaps with the only copy of state */
+    struct rebalance_kept rebalance;
     struct feeding_kept feeding;
     struct app_notes_kept notes;
 };
@@ -427,13 +339,6 @@ struct controller_checkpoint {
 struct controller_input {
     struct job_input job;
     bool stored;
-};
-
-/* How long no clock was completed and no barrier was set or lifted. */
-struct controller_quiet {
-    uint64_t completed; /* the last completed clock */
-    uint64_t barrier;   /* number of the latest barrier */
-    uint64_t us;        /* how long neither has changed */
 };
 
 /* Machines that are allocated to the job and have not joined it yet, sorted by name. Only expected.c changes the list.
@@ -578,33 +483,6 @@ struct controller_save {
     uint64_t retry_us; /* no SAVE is sent before this time */
 };
 
-/* The last nodes that were given up because their processes had ended, oldest first. A launcher may report later that
- * they have crashed. Only crashes.c changes it. Not stored. */
-struct controller_ended {
-    struct crash list[CONTROLLER_CRASHES_MAX];
-    unsigned count;
-};
-
-/* The controller's questions to suspected nodes. Only pulses.c changes it. Not stored. */
-struct controller_pulses {
-    uint64_t number;       /* of the last question */
-    uint64_t began_us;     /* when the present interval began */
-    uint64_t tick_us;      /* when the interval ends and the open questions are checked; 0: none is open */
-    uint64_t answered;     /* the highest number of a question that was answered in the interval; 0: none */
-    uint64_t slowest_us;   /* the longest time that an answer has taken since the first open question */
-    unsigned witness;      /* index, modulo the number of members, of the member that ask_witnesses asks next */
-    uint64_t dial_us;      /* when suspected pulses that have not answered are dialed next; 0: never */
-    uint64_t dial_wait_us; /* the wait that ends at dial_us; the next wait is twice as long */
-    struct controller_ended ended;
-};
-
-/* The answers that members owe (answers.c), and the questions to pulses (pulses.c). */
-struct controller_answers {
-    uint64_t checked_us; /* when answers_check was last called; 0: not yet */
-    struct controller_quiet quiet;
-    struct controller_pulses pulses;
-};
-
 /* A ring of the last removed nodes' incarnations. */
 struct controller_removed {
     actor_id last[CONTROLLER_REMOVED_MAX];
@@ -615,6 +493,18 @@ struct controller_times {
     uint64_t began_us;   /* when this controller began */
     uint64_t started_us; /* when training began under this controller; 0: not yet */
     uint64_t tick_us;    /* when the timer is due */
+};
+
+/* The state of each feature (feature.h). Only the feature's own file changes it. */
+struct controller_features {
+    struct silences silence;
+    struct pulses pulses;
+    struct answers answers;
+    struct accusations accusations;
+    struct strategy_auto strategies;
+    struct tuner stages;
+    struct rebalance rebalance;
+    struct feeding feeding;
 };
 
 struct controller {
@@ -633,17 +523,13 @@ struct controller {
     struct controller_commit commit;
     struct controller_recovery recovery;
     struct controller_verdicts verdicts;
-    struct tuner tuner;
     struct controller_progress progress;
     struct controller_clocks clocks;
     struct lost lost; /* the work of lost nodes on clocks that are not completed */
     struct controller_checkpoint checkpoint;
     struct controller_save save;
     struct controller_crashes crashes;
-    struct controller_accusations accusations;
-    struct controller_answers answers;
-    uint64_t doubt_until_us; /* most members are silent at once: none is given up before this time; 0: not so.
-                                Only silence.c changes it */
+    struct controller_features features;
     struct controller_stored stored;
     struct controller_report report;
     struct controller_nodes nodes;

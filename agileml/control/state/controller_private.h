@@ -1,10 +1,12 @@
 /* The functions that the elasticity controller's source files share, in sections by file. Calls between files form no
  * circles. At the bottom are members.c, send.c and lines.c; above them persist.c, barrier.c and leaving.c; then one
- * file for each concern. controller.c is on top: it alone takes callbacks and settles them. */
+ * file for each concern. controller.c is on top: it alone takes callbacks and settles them. Features have their own
+ * headers, and are called through their table (feature.h). */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
 #include "agileml/control/state/controller.h"
+#include "agileml/control/state/feature.h"
 #include "agileml/control/state/job_settings.h"
 #include "agileml/control/state/report.h"
 #include "agileml/wire/records.h"
@@ -54,6 +56,10 @@ enum node_tier controller_actor_tier(const struct controller *controller, actor_
 /* Whether the member is a feeder. Feeders have no part in any plan, and nobody waits for them. */
 static inline bool controller_feeds(const struct member *member) {
     return member->node.tier == TIER_FEEDER;
+}
+/* Returns the member's worker threads; for a feeder, the threads with which it makes batches. */
+static inline unsigned member_threads(const struct member *member) {
+    return member->feeding.threads > 0 ? member->feeding.threads : member->node.threads;
 }
 /* Whether the plan names the node for a partition, for data or for a catch-up. With `coming`, the plan's `next_` half
  * also counts, even if it has no clock yet. */
@@ -189,7 +195,7 @@ void change_publish(struct controller *controller);
 uint32_t change_commit_every(const struct controller *controller, bool next);
 /* Makes commit points rarer when followers can't keep up with them. Called after each iteration. */
 void change_check_commit(struct controller *controller);
-/* Has a plan made when the tuner wants another stage than the plan's. Called after each iteration. */
+/* Has a plan made when another stage than the plan's is wanted, or another strategy. Called after each iteration. */
 void change_check_stage(struct controller *controller);
 /* Gives up a change that has no clock yet. For `settle` and change.c alone. */
 void change_cancel(struct controller *controller);
@@ -217,48 +223,6 @@ void save_step(struct controller *controller);
 void save_send(struct controller *controller, const struct member *member);
 void save_receive(struct controller *controller, const struct member *member, const struct message *message);
 
-/* ---- app_notes.c ---- */
-
-/* Receives APP_NOTE: adds the text to the report if it is new. */
-void app_notes_receive(struct controller *controller, const struct member *member, const struct message *message);
-
-/* ---- silence.c ---- */
-
-/* Gives every member a whole timeout, counted from when its connection must be restored. Called after this controller
- * has started, or was stopped for long: connections may then be broken. */
-void silence_begin_anew(struct controller *controller, uint64_t now_us);
-/* To be called when a message has arrived from the member. */
-void silence_heard(const struct controller *controller, struct member *member);
-/* If this controller itself was stopped, subtracts that time from each member's silence, and from the time that nodes
- * and observers have at the job's end. Called first in each timer call. */
-void silence_discount(struct controller *controller, uint64_t now_us);
-/* Reports members that have become silent. Recovers from the loss of members that were silent for longer than the
- * timeout, or that others can't reach. */
-void silence_check(struct controller *controller, uint64_t now_us);
-/* Takes a heartbeat's accusation: the member can't reach the node `accused`. ACTOR_NONE: the member reaches every node
- * that it needs. For accusations of earlier epochs, which are settled, the caller passes ACTOR_NONE. */
-void silence_accuse(struct controller *controller, struct member *member, actor_id accused);
-/* Whether the member was heard since silence_begin_anew, and not long ago. */
-bool silence_is_lively(const struct controller *controller, const struct member *member, uint64_t now_us);
-
-/* ---- accusations.c ---- */
-
-/* Receives ACCUSE. Either the accused or the accuser has failed: gives one of them up. Invalidates members'
- * addresses. */
-void accusations_receive(struct controller *controller, struct member *accuser, const struct message *message);
-
-/* ---- pulses.c ---- */
-
-void pulses_receive(struct controller *controller, actor_id from, const struct message *message);
-/* Gives up the members that leave questions unanswered. Called in each timer call. */
-void pulses_check(struct controller *controller, uint64_t now_us);
-/* To be called when the connection to a pulse has broken. */
-void pulses_broke(struct controller *controller, actor_id peer);
-/* Takes the result of dialing a pulse. Returns whether the pulse's node is lost. */
-bool pulses_dialed(struct controller *controller, actor_id actor, uint64_t began_us, bool listens);
-/* Returns when pulses_check is due next; UINT64_MAX: no question is open. */
-uint64_t pulses_due_us(const struct controller *controller, uint64_t now_us);
-
 /* ---- nodes.c ---- */
 
 /* Adds the lines `nodes` and `usage` to the report if they are due. Called at the end of each callback. */
@@ -268,14 +232,6 @@ void nodes_finish(struct controller *controller);
 /* To be called before a member is removed. */
 void nodes_removed(struct controller *controller, const struct member *member);
 void nodes_close(struct controller *controller);
-
-/* ---- answers.c ---- */
-
-/* Gives up members that have owed an answer for longer than options.answer_ms. Counts only time in which the member was
- * heard and this controller was not stopped. Called in each timer call. */
-void answers_check(struct controller *controller, uint64_t now_us);
-/* To be called when the member has answered a request of this kind, perhaps not the latest request. */
-void answers_came(struct member *member, enum answer answer);
 
 /* ---- possible.c ---- */
 
@@ -343,57 +299,6 @@ void progress_recover(struct controller *controller, uint64_t restore, const act
 void progress_ask(struct controller *controller, const struct member *member);
 /* Completes the clocks that can be completed. */
 void progress_step(struct controller *controller);
-
-/* ---- rebalance.c ---- */
-
-#define REBALANCE_PENDING_S 30.0 /* how long the first replacement is assumed to take */
-
-/* Whether a policy may change something now: no other change is under way, and the tuner has no trial. */
-bool rebalance_may(const struct controller *controller);
-/* Asks the policy for uneven machines, and carries out its answer. To be called after each iteration. */
-void rebalance_step(struct controller *controller);
-/* Receives WAITS: how long a member has waited for each server. */
-void rebalance_waits(struct controller *controller, const struct message *message);
-/* To be called when a node has joined; it may replace a straggler. */
-void rebalance_joined(struct controller *controller);
-/* Records how long a machine took from its allocation to the job until it joined. */
-void rebalance_pending(struct controller *controller, double seconds);
-
-/* ---- feeding.c ---- */
-
-/* Adds the completed clock to the window. */
-void feeding_count(struct controller *controller, const struct clock_window *clock);
-/* Ends the window if it is long enough. Then decides on the feeders: may request one or evict some. Called after each
- * clock. */
-void feeding_step(struct controller *controller);
-/* To be called when a feeder has joined. */
-void feeding_joined(struct controller *controller);
-/* Takes the numbers of a feeder's heartbeat. */
-void feeding_heard(const struct controller *controller, struct member *member, const struct message_heartbeat *beat);
-
-/* ---- feeding_now.c ---- */
-
-/* Whether the member is a feeder that stays. */
-bool feeding_stays(const struct member *member);
-/* Whether the feeder counts as working: it makes batches, or has had enough time to begin. */
-bool feeding_works(const struct controller *controller, const struct member *member);
-/* Returns how many feeders count as working. */
-unsigned feeding_working(const struct controller *controller);
-/* Returns the threads that each working feeder reports. While feeders still change to a new number of threads, returns
- * the smallest number. */
-unsigned feeding_working_threads(const struct controller *controller);
-/* Returns how many threads each of `feeders` feeders may have: at most what every feeder can run, and at most
- * options.feeder_threads together, but at least one each. */
-unsigned feeding_threads_limit(const struct controller *controller, unsigned feeders);
-/* Returns the number of threads with which each feeder is to make batches, up to its own limit; 0: the controller does
- * not choose. */
-unsigned feeding_threads(const struct controller *controller);
-/* Returns the member's worker threads; for a feeder, the threads with which it makes batches. */
-unsigned feeding_member_threads(const struct member *member);
-/* Returns the upper limit of feeding_threads for the present feeders. */
-unsigned feeding_threads_max(const struct controller *controller);
-/* Returns how many feeders were requested and have not joined, or have joined and don't work yet. */
-unsigned feeding_coming(const struct controller *controller);
 
 /* ---- checkpoints.c ---- */
 

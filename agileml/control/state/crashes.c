@@ -77,8 +77,8 @@ static bool at_same_clock(const struct controller *controller, const struct cras
 }
 
 static const struct crash *find_same(const struct controller *controller, const struct crash *crash) {
-    for (unsigned c = controller->crashes.count; c-- > 0;) {
-        const struct crash *other = &controller->crashes.list[c];
+    for (unsigned c = controller->crashes.known.count; c-- > 0;) {
+        const struct crash *other = &controller->crashes.known.list[c];
         if (other->node != crash->node && other->facts.signal == crash->facts.signal &&
             other->facts.status == crash->facts.status && at_same_clock(controller, other, crash)) {
             return other;
@@ -89,7 +89,7 @@ static const struct crash *find_same(const struct controller *controller, const 
 
 /* ---- A new crash ---- */
 
-static void crashes_add(struct controller_crashes *crashes, const struct crash *crash) {
+static void crashes_add(struct crash_list *crashes, const struct crash *crash) {
     if (crashes->count == CONTROLLER_CRASHES_MAX) {
         memmove(crashes->list, crashes->list + 1, --crashes->count * sizeof *crashes->list);
     }
@@ -132,7 +132,7 @@ static void crashes_lost(struct controller *controller, struct member *member, c
     }
     describe(crash, NULL, text, sizeof text);
     if (takes_part(controller, member)) {
-        crashes_add(&controller->crashes, crash);
+        crashes_add(&controller->crashes.known, crash);
     }
     controller_lose(controller, member, text);
 }
@@ -153,7 +153,7 @@ void crashes_died(struct controller *controller, struct member *member, unsigned
 }
 
 void crashes_ended(struct controller *controller, const struct member *member) {
-    struct controller_ended *ended = &controller->answers.pulses.ended;
+    struct crash_list *ended = &controller->crashes.ended;
     if (!takes_part(controller, member) || member->stay == MEMBER_DISMISSED) {
         return;
     }
@@ -164,7 +164,7 @@ void crashes_ended(struct controller *controller, const struct member *member) {
 }
 
 void crashes_told_late(struct controller *controller, const char *name, unsigned signal) {
-    struct controller_ended *ended = &controller->answers.pulses.ended;
+    struct crash_list *ended = &controller->crashes.ended;
     for (unsigned e = 0; e < ended->count && controller->phase < PHASE_LEAVE; e++) {
         struct crash crash = ended->list[e];
         if (strcmp(crash.name, name) != 0) {
@@ -177,7 +177,7 @@ void crashes_told_late(struct controller *controller, const char *name, unsigned
             fail_for_crash(controller, &crash, first);
             return;
         }
-        crashes_add(&controller->crashes, &crash);
+        crashes_add(&controller->crashes.known, &crash);
         persist_soon(controller);
         return;
     }
@@ -185,16 +185,16 @@ void crashes_told_late(struct controller *controller, const char *name, unsigned
 
 /* Takes a CRASHED that arrives after the node was removed, because its process had ended or was silent. */
 static void crashes_late(struct controller *controller, actor_id from, const struct message_crashed *facts) {
-    struct controller_ended *ended = &controller->answers.pulses.ended;
+    struct crash_list *ended = &controller->crashes.ended;
     for (unsigned e = 0; e < ended->count; e++) { /* so far its end was not known to be a crash */
         if (ended->list[e].node == from) {
-            crashes_add(&controller->crashes, &ended->list[e]);
+            crashes_add(&controller->crashes.known, &ended->list[e]);
             memmove(&ended->list[e], &ended->list[e + 1], (--ended->count - e) * sizeof *ended->list);
             break;
         }
     }
-    for (unsigned c = 0; c < controller->crashes.count; c++) {
-        struct crash *crash = &controller->crashes.list[c];
+    for (unsigned c = 0; c < controller->crashes.known.count; c++) {
+        struct crash *crash = &controller->crashes.known.list[c];
         if (crash->node == from && !crash->told) {
             crash->facts = *facts;
             crash->told = true;
@@ -219,8 +219,8 @@ void crashes_receive(struct controller *controller, actor_id from, const struct 
 /* ---- After the recovery ---- */
 
 void crashes_recovered(struct controller *controller) {
-    for (unsigned c = 0; c < controller->crashes.count; c++) {
-        controller->crashes.list[c].recovered = true;
+    for (unsigned c = 0; c < controller->crashes.known.count; c++) {
+        controller->crashes.known.list[c].recovered = true;
     }
 }
 
@@ -236,8 +236,8 @@ static bool had(const struct controller *controller, const struct crash *crash, 
 }
 
 bool crashes_explain(const struct controller *controller, uint32_t lacking, char *text, size_t size) {
-    for (unsigned c = controller->crashes.count; c-- > 0;) {
-        const struct crash *crash = &controller->crashes.list[c];
+    for (unsigned c = controller->crashes.known.count; c-- > 0;) {
+        const struct crash *crash = &controller->crashes.known.list[c];
         if (!crash->recovered && had(controller, crash, lacking)) {
             describe(crash, NULL, text, size);
             size_t used = strlen(text);

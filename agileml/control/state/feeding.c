@@ -1,7 +1,6 @@
-/* The elasticity controller's use of the policy in feeders.h. Forms windows of completed clocks, lets the policy decide
- * after each window, and carries out its answer. The event `add-feeder` requests a feeder, which `proteus run` starts.
- * Superfluous feeders are evicted. HEARTBEAT_ACK has the wanted number of a feeder's threads, HEARTBEAT the present
- * number. See controller_private.h. */
+/* See feeding.h. */
+#include "agileml/control/state/feeding.h"
+
 #include "agileml/control/state/controller_private.h"
 
 #include "agileml/base/memory.h"
@@ -12,19 +11,115 @@
 #include <string.h>
 
 enum {
-    WINDOW_US = 1000 * 1000, /* the shortest window, which also has at least one clock */
-    UNSTEADY_CLOCKS = 5,     /* batches are requested some clocks ahead: see NODE_FEED_AHEAD */
+    COMING_US = 60 * 1000 * 1000, /* time for a feeder to join, and again to make its first batch */
+    WINDOW_US = 1000 * 1000,      /* the shortest window, which also has at least one clock */
+    UNSTEADY_CLOCKS = 5,          /* batches are requested some clocks ahead: see NODE_FEED_AHEAD */
 };
 
-void feeding_joined(struct controller *controller) {
-    struct feeding_kept *kept = &controller->progress.feeding;
-    kept->coming -= kept->coming > 0 ? 1 : 0;
+/* ---- The present feeders ---- */
+
+/* Whether the member is a feeder that stays. */
+static bool stays(const struct member *member) {
+    return controller_feeds(member) && member->stay == MEMBER_STAYS;
 }
 
-void feeding_heard(const struct controller *controller, struct member *member, const struct message_heartbeat *beat) {
+/* Whether the feeder counts as working: it makes batches, or has had enough time to begin. */
+static bool works(const struct controller *controller, const struct member *member) {
+    return stays(member) && (member->feeding.us > 0 || controller_now(controller) >= member->joined_us + COMING_US);
+}
+
+/* Returns how many feeders count as working. */
+static unsigned working(const struct controller *controller) {
+    unsigned count = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        count += works(controller, &controller->members[m]) ? 1 : 0;
+    }
+    return count;
+}
+
+unsigned feeding_coming(const struct controller *controller) {
+    unsigned count = controller_now(controller) >= controller->features.feeding.asked_us + COMING_US
+                         ? 0
+                         : controller->progress.feeding.coming;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        count += stays(member) && !works(controller, member) ? 1 : 0;
+    }
+    return count;
+}
+
+/* Whether the controller chooses the feeder's number of threads. Other feeders keep the threads with which they were
+ * started; the policy counts each of these feeders as one thread. */
+static bool is_tuned(const struct member *member) {
+    return stays(member) && member->threads_max > 0;
+}
+
+/* Returns how many threads each of `feeders` feeders may have: at most what every feeder can run, and at most
+ * options.feeder_threads together, but at least one each. */
+static unsigned threads_limit(const struct controller *controller, unsigned feeders) {
+    unsigned limit = controller->options.feeder_threads / (feeders > 0 ? feeders : 1);
+    bool any = false;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        if (is_tuned(member)) {
+            limit = member->threads_max < limit ? member->threads_max : limit;
+            any = true;
+        }
+    }
+    return any && limit > 0 ? limit : 1;
+}
+
+static unsigned present_feeders(const struct controller *controller) {
+    unsigned count = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        count += stays(&controller->members[m]) ? 1 : 0;
+    }
+    return count;
+}
+
+/* Returns the upper limit of `wanted_threads` for the present feeders. */
+static unsigned threads_max(const struct controller *controller) {
+    return threads_limit(controller, present_feeders(controller));
+}
+
+/* Returns the number of threads with which each feeder is to make batches, up to its own limit; 0: the controller does
+ * not choose. */
+static unsigned wanted_threads(const struct controller *controller) {
+    unsigned wanted = controller->progress.feeding.policy.threads;
+    unsigned limit = threads_max(controller);
+    return controller->options.feeders_max == 0 ? 0 : wanted < limit ? wanted : limit;
+}
+
+/* Returns the threads that each working feeder reports. While feeders still change to a new number of threads, returns
+ * the smallest number. */
+static unsigned working_threads(const struct controller *controller) {
+    unsigned threads = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        if (works(controller, member) && is_tuned(member)) {
+            threads = threads == 0 || member->feeding.threads < threads ? member->feeding.threads : threads;
+        }
+    }
+    return threads > 0 ? threads : 1;
+}
+
+/* ---- What feeders report ---- */
+
+static void joined(struct controller *controller, struct member *member) {
+    struct feeding_kept *kept = &controller->progress.feeding;
+    kept->coming -= controller_feeds(member) && kept->coming > 0 ? 1 : 0;
+}
+
+/* Takes the numbers of a feeder's heartbeat. */
+static void receive(struct controller *controller, actor_id from, struct member *member,
+                    const struct message *message) {
+    (void)from;
+    if (member == NULL || message->type != MESSAGE_HEARTBEAT || !controller_feeds(member)) {
+        return;
+    }
     struct member_feeding *feeding = &member->feeding;
-    uint64_t feed_us = beat->feed_us;
-    feeding->threads = beat->feed_threads;
+    uint64_t feed_us = message->heartbeat.feed_us;
+    feeding->threads = message->heartbeat.feed_threads;
     if (feed_us >= feeding->us) {
         feeding->us = feed_us;
         feeding->heard_us = controller_now(controller);
@@ -35,9 +130,8 @@ void feeding_heard(const struct controller *controller, struct member *member, c
 
 /* ---- The window ---- */
 
-void feeding_count(struct controller *controller, const struct clock_window *clock) {
-    struct controller_feeding *window = &controller->clocks.feeding;
-    if (controller->options.feeders_max == 0 || window->since_us == 0) {
+static void add_clock(struct feeding *window, const struct clock_window *clock) {
+    if (window->since_us == 0) {
         return;
     }
     window->clocks++;
@@ -53,12 +147,12 @@ void feeding_count(struct controller *controller, const struct clock_window *clo
 }
 
 static void window_begin(struct controller *controller) {
-    controller->clocks.feeding = (struct controller_feeding){.since_us = controller_now(controller),
-                                                             .version = controller->plan.version,
-                                                             .feeders = feeding_working(controller),
-                                                             .threads = feeding_working_threads(controller),
-                                                             .unsteady = controller->clocks.feeding.unsteady,
-                                                             .asked_us = controller->clocks.feeding.asked_us};
+    controller->features.feeding = (struct feeding){.since_us = controller_now(controller),
+                                                    .version = controller->plan.version,
+                                                    .feeders = working(controller),
+                                                    .threads = working_threads(controller),
+                                                    .unsteady = controller->features.feeding.unsteady,
+                                                    .asked_us = controller->features.feeding.asked_us};
 }
 
 /* Returns the mean `busy` of the working feeders. Heartbeats may be as rare as windows: without a heartbeat in the last
@@ -69,7 +163,7 @@ static double busy(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         struct member_feeding *feeding = &member->feeding;
-        if (!feeding_works(controller, member)) {
+        if (!works(controller, member)) {
             continue;
         }
         uint64_t lasted_us = feeding->heard_us - feeding->from_heard_us;
@@ -86,28 +180,28 @@ static double busy(struct controller *controller) {
 
 /* Whether anything else than the work of trainers and feeders has influenced the window. */
 static bool is_changed(struct controller *controller) {
-    struct controller_feeding *window = &controller->clocks.feeding;
+    struct feeding *window = &controller->features.feeding;
     uint64_t completed = controller->progress.completed;
-    if (window->version != controller->plan.version || window->feeders != feeding_working(controller) ||
-        window->threads != feeding_working_threads(controller) || controller->change.state != CHANGE_NONE ||
-        controller->tuner.trial != STAGE_AUTO) {
+    if (window->version != controller->plan.version || window->feeders != working(controller) ||
+        window->threads != working_threads(controller) || controller->change.state != CHANGE_NONE ||
+        stages_tries(controller)) {
         window->unsteady = completed + UNSTEADY_CLOCKS;
     }
     return window->unsteady > 0 && completed - window->clocks < window->unsteady;
 }
 
 static struct feeders_view look(struct controller *controller) {
-    const struct controller_feeding *window = &controller->clocks.feeding;
+    const struct feeding *window = &controller->features.feeding;
     double seconds = (double)(controller_now(controller) - window->since_us) / 1e6;
     double trainers = (double)window->reports / (double)window->clocks;
     double items = (double)window->items;
     return (struct feeders_view){
-        .feeders = feeding_working(controller),
+        .feeders = working(controller),
         .feeders_max = controller->options.feeders_max,
         .coming = feeding_coming(controller),
-        .threads = feeding_working_threads(controller),
-        .threads_max = feeding_threads_limit(controller, feeding_working(controller)),
-        .threads_next = feeding_threads_limit(controller, feeding_working(controller) + 1),
+        .threads = working_threads(controller),
+        .threads_max = threads_limit(controller, working(controller)),
+        .threads_next = threads_limit(controller, working(controller) + 1),
         .changed = is_changed(controller),
         .rate = items / seconds,
         .starved = trainers > 0 ? fmin((double)window->starved_us / 1e6 / (trainers * seconds), 1) : 0,
@@ -118,11 +212,24 @@ static struct feeders_view look(struct controller *controller) {
 
 /* ---- The decision ---- */
 
+/* Reports a decision: its reason, and how many feeders are wanted; also their threads, if the controller chooses
+ * these. */
+static void tell(struct controller *controller, const char *event, const char *const *nodes, unsigned count) {
+    const struct feeding_kept *kept = &controller->progress.feeding;
+    json_t *object = report_new_event(controller, event, nodes, count);
+    report_set_whole(object, "feeders", kept->policy.wanted);
+    if (controller->options.feeder_threads > 0) {
+        report_set_whole(object, "threads", kept->policy.threads);
+    }
+    json_object_set_new(object, "reason", report_text(kept->reason));
+    controller_report(controller, report_line_text(object, false));
+}
+
 static void add_feeder(struct controller *controller) {
     struct feeding_kept *kept = &controller->progress.feeding;
     kept->coming = 1; /* an earlier requested feeder that has not come is not expected any more */
-    controller->clocks.feeding.asked_us = controller_now(controller);
-    controller_report(controller, report_feeders(controller, "add-feeder", NULL, 0));
+    controller->features.feeding.asked_us = controller_now(controller);
+    tell(controller, "add-feeder", NULL, 0);
 }
 
 /* Evicts the feeders that have joined last. */
@@ -133,13 +240,13 @@ static void remove_feeders(struct controller *controller, unsigned wanted) {
     unsigned count = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        if (feeding_stays(member) && kept++ >= wanted) {
+        if (stays(member) && kept++ >= wanted) {
             names[count] = member->name;
             members[count++] = member;
         }
     }
     controller->progress.feeding.coming = 0;
-    controller_report(controller, report_feeders(controller, "remove-feeders", names, count));
+    tell(controller, "remove-feeders", names, count);
     for (unsigned m = 0; m < count; m++) {
         controller_evict(controller, members[m]);
     }
@@ -149,12 +256,12 @@ static void remove_feeders(struct controller *controller, unsigned wanted) {
 }
 
 static void decide(struct controller *controller) {
-    assert(controller->clocks.feeding.clocks > 0);
+    assert(controller->features.feeding.clocks > 0);
     struct feeding_kept *kept = &controller->progress.feeding;
     const struct feeders_view view = look(controller);
     char reason[FEEDERS_REASON];
-    uint32_t trainers = (uint32_t)((controller->clocks.feeding.reports + controller->clocks.feeding.clocks / 2) /
-                                   controller->clocks.feeding.clocks);
+    uint32_t trainers = (uint32_t)((controller->features.feeding.reports + controller->features.feeding.clocks / 2) /
+                                   controller->features.feeding.clocks);
     if (!view.changed && trainers != kept->trainers) {
         if (kept->trainers != 0) {
             feeders_begin_anew(&kept->policy);
@@ -171,15 +278,20 @@ static void decide(struct controller *controller) {
     } else if (action.act == FEEDERS_REMOVE || action.act == FEEDERS_BASELINE) {
         remove_feeders(controller, action.feeders);
     } else if (action.act == FEEDERS_SET_THREADS) { /* feeders get the number with the next HEARTBEAT_ACK */
-        controller_report(controller, report_feeders(controller, "feeder-threads", NULL, 0));
+        tell(controller, "feeder-threads", NULL, 0);
     } else {
-        controller_report(controller, report_feeders(controller, "keep-feeders", NULL, 0));
+        tell(controller, "keep-feeders", NULL, 0);
     }
 }
 
-void feeding_step(struct controller *controller) {
-    struct controller_feeding *window = &controller->clocks.feeding;
-    if (controller->options.feeders_max == 0 || controller->phase != PHASE_TRAIN || controller->job.stopping) {
+/* Ends the window if it is long enough. Then decides on the feeders: may request one or evict some. */
+static void clock_completed(struct controller *controller, const struct clock_window *clock) {
+    struct feeding *window = &controller->features.feeding;
+    if (controller->options.feeders_max == 0) {
+        return;
+    }
+    add_clock(window, clock);
+    if (controller->phase != PHASE_TRAIN || controller->job.stopping) {
         return;
     }
     if (window->since_us == 0) {
@@ -189,3 +301,36 @@ void feeding_step(struct controller *controller) {
         window_begin(controller);
     }
 }
+
+/* ---- As others see it ---- */
+
+static void open(struct controller *controller) {
+    controller->features.feeding.asked_us = controller_now(controller);
+}
+
+static void acknowledge(const struct controller *controller, struct message_heartbeat_ack *ack) {
+    ack->feed_threads = wanted_threads(controller);
+}
+
+/* If the controller chooses the number of feeders, adds that number. */
+static void report(const struct controller *controller, json_t *object, bool summary) {
+    const struct feeding_kept *kept = &controller->progress.feeding;
+    (void)summary;
+    if (controller->options.feeders_max > 0) {
+        report_set_whole(object, "feeders_wanted", kept->policy.wanted);
+        report_set_whole(object, "feeders_max", controller->options.feeders_max);
+        report_set_whole(object, "feeders_coming", feeding_coming(controller));
+        if (controller->options.feeder_threads > 0) {
+            report_set_whole(object, "feeder_threads", wanted_threads(controller));
+            report_set_whole(object, "feeder_threads_max", threads_max(controller));
+        }
+        json_object_set_new(object, "feeders_reason", report_text(kept->reason));
+    }
+}
+
+const struct feature feeding_feature = {.open = open,
+                                        .joined = joined,
+                                        .receive = receive,
+                                        .clock = clock_completed,
+                                        .acknowledge = acknowledge,
+                                        .report = report};

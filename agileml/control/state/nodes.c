@@ -66,7 +66,7 @@ static bool plan_is_known(const struct controller *controller) {
 static bool member_has_changed(const struct member *member, const struct role *role) {
     const struct member_shown *shown = &member->shown;
     bool moved = role != NULL && (role->digest != shown->roles || role->shards != shown->shards);
-    return !shown->known || member->state != shown->state || feeding_member_threads(member) != shown->threads ||
+    return !shown->known || member->state != shown->state || member_threads(member) != shown->threads ||
            (member->stay != MEMBER_STAYS) != shown->leaving || moved;
 }
 
@@ -74,7 +74,7 @@ static void member_is_shown(struct member *member, const struct role *role) {
     struct member_shown *shown = &member->shown;
     shown->known = true;
     shown->state = member->state;
-    shown->threads = feeding_member_threads(member);
+    shown->threads = member_threads(member);
     shown->leaving = member->stay != MEMBER_STAYS;
     shown->roles = role != NULL ? role->digest : shown->roles;
     shown->shards = role != NULL ? role->shards : shown->shards;

@@ -110,7 +110,7 @@ bool observer_take_outcome(struct observer *observer, const struct message *mess
     return message->type == MESSAGE_OUTCOME && take_request(observer, message->outcome.request, request);
 }
 
-bool observer_take_line(struct observer *observer, const struct message *message, json_t **line) {
+bool observer_take_line(struct observer *observer, const struct message *message, struct report_line **line) {
     if (message->type != MESSAGE_REPORT || observer->ended) {
         return false;
     }
@@ -122,12 +122,17 @@ bool observer_take_line(struct observer *observer, const struct message *message
     }
     size_t size;
     const char *text = records_text(message, &size);
-    *line = json_loadb(text, size, 0, NULL);
-    const char *type = json_string_value(json_object_get(*line, "type"));
+    *line = report_line_read(text, size, NULL);
     observer->lines_read = number + 1;
-    observer->ended = type != NULL && strcmp(type, "summary") == 0;
+    observer->ended = *line != NULL && (*line)->is == REPORT_SUMMARY;
     if (observer->ended || observer->lines_read - observer->lines_asked >= OBSERVER_BURST) {
         observer_ask_lines(observer); /* also shows the controller, which waits for this, that the lines have arrived */
     }
     return true;
+}
+
+struct report_line *observer_status(const struct message *message) {
+    size_t size;
+    const char *text = records_text(message, &size);
+    return report_line_read(text, size, NULL);
 }

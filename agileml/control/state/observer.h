@@ -6,9 +6,8 @@
 #define AGILEML_CONTROL_OBSERVER_H
 
 #include "agileml/net/io.h"
+#include "agileml/wire/report_line.h"
 
-#include <jansson.h>
-#include <stdbool.h>
 
 enum {
     OBSERVER_BURST = 256, /* lines after which more are requested at once: half of CONTROLLER_BURST_MAX */
@@ -50,7 +49,9 @@ void observer_repeat_requests(struct observer *observer);
 
 /* Returns whether the message is the report's next line. If so, the caller owns *line; NULL: the line is not JSON. A
  * line that was read before does not count, nor does a line after a gap, unless the controller has no older line. */
-bool observer_take_line(struct observer *observer, const struct message *message, json_t **line);
+bool observer_take_line(struct observer *observer, const struct message *message, struct report_line **line);
+/* Returns the status in a STATUS message, owned by the caller; NULL: it is not JSON. */
+struct report_line *observer_status(const struct message *message);
 /* Returns whether the message is the OUTCOME of a waiting request. If so, sets *request to that request, owned by the
  * caller; `request` may be NULL. */
 bool observer_take_outcome(struct observer *observer, const struct message *message, struct message *request);

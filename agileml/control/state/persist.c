@@ -106,7 +106,7 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
             each(change.next_stage) each(plan.from_clock) each(plan.restore) each(commit.clock)                        \
                 each(plan.commit_every) each(change.next_commit_every) each(commit.chosen) each(barrier)               \
                     each(job.stopping) each(job.final) each(recovery.redone_until) each(job.resume)                    \
-                        each(checkpoint.kept) each(crashes) each(report.observers) each(report.observer_count)         \
+                        each(checkpoint.kept) each(crashes.known) each(report.observers) each(report.observer_count)   \
                             each(save.attempt) each(plan.strategy) each(plan.next_strategy) each(plan.strategy_from)   \
                                 each(change.strategy) each(job.resumed_clocks) each(job.resumed_strategy)
 

@@ -82,52 +82,6 @@ static double computed_part(struct controller *controller) {
     return clocks->worked_us > 0 ? fmin(1, (double)computed_us / (double)clocks->worked_us) : 1;
 }
 
-static void add_sample(struct controller *controller, double seconds) {
-    unsigned count[TIERS];
-    controller_count_members(controller, count);
-    if (controller->plan.steady && controller->change.state == CHANGE_NONE) {
-        struct tuner_sample sample = {.stage = controller->plan.stage,
-                                      .strategy =
-                                          plan_strategy_at(&controller->plan.view, controller->progress.completed),
-                                      .reliable = count[TIER_RELIABLE],
-                                      .transient = count[TIER_TRANSIENT],
-                                      .seconds = seconds,
-                                      .network_share = 1 - computed_part(controller)};
-        for (unsigned m = 0; m < controller->member_count; m++) {
-            const struct member *member = &controller->members[m];
-            sample.threads += controller_feeds(member) ? 0 : member->node.threads;
-        }
-        tuner_add(&controller->tuner, &sample);
-    }
-}
-
-/* Passes the iteration that has just ended to `--strategy auto`. Its time is without evaluations, which may take most
- * of the time and are the same under any strategy. */
-static void choose_strategy(struct controller *controller) {
-    struct controller_clocks *clocks = &controller->clocks;
-    const struct strategy_clocks job = job_clocks(&controller->job.terms);
-    struct strategy_sample sample = {.strategy =
-                                         plan_strategy_at(&controller->plan.view, controller->progress.completed),
-                                     .stage = controller->plan.stage,
-                                     .seconds = (double)clocks->worked_us / 1e6,
-                                     .computed = computed_part(controller)};
-    bool measured = controller->plan.steady && controller->change.state == CHANGE_NONE;
-    if (controller->job.terms.strategy != STRATEGY_AUTO || !measured) {
-        return;
-    }
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        const struct member *member = &controller->members[m];
-        bool works = member->node.threads > 0 && !controller_feeds(member) && member->settled;
-        sample.nodes += works ? 1 : 0;
-        sample.threads += works ? member->node.threads : 0;
-    }
-    if (clocks->chooser.clocks.per_iteration == 0) {
-        strategy_auto_open(&clocks->chooser, &job, controller->plan.next_strategy);
-    }
-    strategy_auto_add(&clocks->chooser, &sample);
-    controller_want_strategy(controller, clocks->chooser.wanted);
-}
-
 /* Whether any origin has reported the metric. */
 static bool metric_is_known(const struct wire_metric *metric, const struct wire_metric_sum *sum) {
     return metric->kind == METRIC_SUM || sum->weight != 0;
@@ -176,13 +130,16 @@ static void complete_iteration(struct controller *controller) {
         verdict_end(controller, AML_EFAIL, text);
         return;
     }
-    choose_strategy(controller);
-    add_sample(controller, seconds);
+    const struct iteration_measure measure = {.comparable =
+                                                  controller->plan.steady && controller->change.state == CHANGE_NONE,
+                                              .strategy = plan_strategy_at(&controller->plan.view, progress->completed),
+                                              .seconds = seconds,
+                                              .worked_seconds = (double)controller->clocks.worked_us / 1e6,
+                                              .computed = computed_part(controller)};
     controller->clocks.worked_us = 0;
     controller->clocks.computed_from_us = *computed_at(&controller->clocks, progress->completed);
     controller->plan.steady = true;
-    change_check_stage(controller);
-    rebalance_step(controller);
+    features_iteration(controller, &measure);
     change_check_commit(controller);
     check_stop(controller, known);
 }
@@ -390,8 +347,6 @@ void progress_step(struct controller *controller) {
         count_usage(controller, window);
         count_worked(&controller->clocks, window);
         count_computed(controller, window);
-        feeding_count(controller, window);
-        window->count = 0;
         lost_forget(&controller->lost, clock);
         progress->completed = clock;
         controller->clocks.completed_us = controller_now(controller);
@@ -410,7 +365,8 @@ void progress_step(struct controller *controller) {
         }
         progress_committed(controller, 0);
         checkpoints_completed(controller);
-        feeding_step(controller);
+        features_clock(controller, window);
+        window->count = 0;
     }
 }
 

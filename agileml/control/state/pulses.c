@@ -1,8 +1,10 @@
-/* The elasticity controller's questions to suspected nodes. Receives PULSE, watches the controller's own connections to
- * pulses, and gives up the nodes that are lost by the rules of suspect.h. See controller_private.h. */
+/* See pulses.h. */
+#include "agileml/control/state/pulses.h"
+
 #include "agileml/control/state/controller_private.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/trial.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -55,13 +57,13 @@ static void ask(struct controller *controller, struct member *member, uint64_t n
 /* Asks some pulses that nobody suspects, different ones in each interval. Does not soon ask a pulse again that has not
  * answered, as a new question would void its late answer to the earlier one. */
 static void ask_witnesses(struct controller *controller, uint64_t now_us) {
-    struct controller_pulses *pulses = &controller->answers.pulses;
+    struct pulses *pulses = &controller->features.pulses;
     uint64_t old_us = PULSES_PATIENCE_TICKS * period_us(controller);
     unsigned asked = 0;
     for (unsigned m = 0; m < controller->member_count && asked < PULSES_WITNESSES; m++) {
         struct member *member = &controller->members[pulses->witness++ % controller->member_count];
         bool asked_now = member->pulse.asked != 0 && now_us < member->pulse.asked_us + old_us;
-        if (member->suspect.there && member->suspect.number == 0 && !member->left && !asked_now) {
+        if (member->pulse.suspect.there && member->pulse.suspect.number == 0 && !member->left && !asked_now) {
             ask(controller, member, ++pulses->number);
             asked++;
         }
@@ -70,7 +72,7 @@ static void ask_witnesses(struct controller *controller, uint64_t now_us) {
 
 /* Begins an interval. */
 static void begin_interval(struct controller *controller, uint64_t now_us) {
-    struct controller_pulses *pulses = &controller->answers.pulses;
+    struct pulses *pulses = &controller->features.pulses;
     pulses->began_us = now_us;
     pulses->tick_us = now_us + period_us(controller);
     pulses->answered = 0;
@@ -81,10 +83,10 @@ static void begin_interval(struct controller *controller, uint64_t now_us) {
 
 /* Asks all pulses: several nodes may be lost at once, together with the nodes that probe them. */
 static void ask_all(struct controller *controller, uint64_t now_us) {
-    uint64_t number = ++controller->answers.pulses.number;
+    uint64_t number = ++controller->features.pulses.number;
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        if (!member->left && suspect_asked(&member->suspect, now_us, number) == SUSPECT_ASK) {
+        if (!member->left && suspect_asked(&member->pulse.suspect, now_us, number) == SUSPECT_ASK) {
             ask(controller, member, number);
         }
     }
@@ -93,23 +95,23 @@ static void ask_all(struct controller *controller, uint64_t now_us) {
 /* Begins the first interval, if none is under way, and sets the timer for its tick. */
 static void begin_ticks(struct controller *controller) {
     uint64_t now_us = controller_now(controller);
-    if (controller->answers.pulses.tick_us != 0) {
+    if (controller->features.pulses.tick_us != 0) {
         return;
     }
-    controller->answers.pulses.slowest_us = 0;
+    controller->features.pulses.slowest_us = 0;
     if (controller->options.probe_ms > 0) {
         ask_all(controller, now_us);
     }
     begin_interval(controller, now_us);
-    controller_tick_before(controller, controller->answers.pulses.tick_us);
+    controller_tick_before(controller, controller->features.pulses.tick_us);
 }
 
 /* Carries out a step other than SUSPECT_LOST. */
 static void take_step(struct controller *controller, struct member *member, enum suspect_step step) {
     if (step == SUSPECT_ASK) {
-        ask(controller, member, member->suspect.number);
+        ask(controller, member, member->pulse.suspect.number);
     }
-    if (member->suspect.number != 0) {
+    if (member->pulse.suspect.number != 0) {
         begin_ticks(controller);
     }
 }
@@ -148,7 +150,7 @@ static void dial(struct controller *controller, const struct member *member) {
 
 /* Sets the timer for the next dials: `wait_us` from now, or earlier. */
 static void dial_within(struct controller *controller, uint64_t wait_us) {
-    struct controller_pulses *pulses = &controller->answers.pulses;
+    struct pulses *pulses = &controller->features.pulses;
     uint64_t due_us = controller_now(controller) + wait_us;
     if (pulses->dial_us == 0 || pulses->dial_us > due_us) {
         pulses->dial_wait_us = wait_us;
@@ -159,7 +161,7 @@ static void dial_within(struct controller *controller, uint64_t wait_us) {
 
 /* Dials the pulses that have an open question and have listened before: a refusal shows that they have ended. */
 static void dial_suspects(struct controller *controller, uint64_t now_us) {
-    struct controller_pulses *pulses = &controller->answers.pulses;
+    struct pulses *pulses = &controller->features.pulses;
     bool any = false;
     if (pulses->dial_us == 0 || now_us < pulses->dial_us) {
         return;
@@ -167,14 +169,13 @@ static void dial_suspects(struct controller *controller, uint64_t now_us) {
     pulses->dial_us = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        if (member->suspect.listens && member->suspect.number != 0) {
+        if (member->pulse.suspect.listens && member->pulse.suspect.number != 0) {
             dial(controller, member);
             any = true;
         }
     }
     if (any) {
-        dial_within(controller,
-                    2 * pulses->dial_wait_us < PULSES_DIAL_MAX_US ? 2 * pulses->dial_wait_us : PULSES_DIAL_MAX_US);
+        dial_within(controller, trial_longer(pulses->dial_wait_us, PULSES_DIAL_US, PULSES_DIAL_MAX_US));
     }
 }
 
@@ -183,7 +184,7 @@ static void dial_suspects(struct controller *controller, uint64_t now_us) {
 static void reach(struct controller *controller, struct member *member) {
     uint64_t now_us = controller_now(controller);
     struct member_pulse *pulse = &member->pulse;
-    if (member->suspect.listens || now_us < pulse->reach_us || controller->io->dial == NULL) {
+    if (member->pulse.suspect.listens || now_us < pulse->reach_us || controller->io->dial == NULL) {
         return;
     }
     if (pulse->reach_attempts == PULSES_REACH_REPORTED) {
@@ -207,7 +208,7 @@ static void reach(struct controller *controller, struct member *member) {
 }
 
 static void count_answer(struct controller *controller, struct member *member, uint64_t number) {
-    struct controller_pulses *pulses = &controller->answers.pulses;
+    struct pulses *pulses = &controller->features.pulses;
     if (number != 0 && number == member->pulse.asked) {
         uint64_t took_us = controller_now(controller) - member->pulse.asked_us;
         pulses->slowest_us = took_us > pulses->slowest_us ? took_us : pulses->slowest_us;
@@ -218,7 +219,7 @@ static void count_answer(struct controller *controller, struct member *member, u
 
 static uint64_t patience_us(const struct controller *controller) {
     uint64_t most_us = PULSES_PATIENCE_TICKS * period_us(controller);
-    uint64_t wanted_us = PULSES_PATIENCE * controller->answers.pulses.slowest_us;
+    uint64_t wanted_us = PULSES_PATIENCE * controller->features.pulses.slowest_us;
     return wanted_us < most_us ? wanted_us : most_us;
 }
 
@@ -227,18 +228,20 @@ static struct member *member_of(struct controller *controller, actor_id pulse) {
     return actor_is_pulse(pulse) ? controller_find_member(controller, actor_node(pulse)) : NULL;
 }
 
-void pulses_receive(struct controller *controller, actor_id from, const struct message *message) {
-    struct member *sender = member_of(controller, from);
+static void receive(struct controller *controller, actor_id from, struct member *member,
+                    const struct message *message) {
+    (void)member; /* a pulse is no node's agent */
+    struct member *sender = message->type == MESSAGE_PULSE ? member_of(controller, from) : NULL;
     if (sender == NULL || !judges(controller)) {
         return;
     }
-    struct controller_pulses *pulses = &controller->answers.pulses;
+    struct pulses *pulses = &controller->features.pulses;
     uint64_t now_us = controller_now(controller);
     uint64_t number = message->pulse.number;
     if (message->pulse.kind == PULSE_ANSWER) {
         count_answer(controller, sender, number);
         pulses->number++;
-        take_step(controller, sender, suspect_heard(&sender->suspect, now_us, number, pulses->number));
+        take_step(controller, sender, suspect_heard(&sender->pulse.suspect, now_us, number, pulses->number));
         if (number == 0) {
             reach(controller, sender);
         }
@@ -246,21 +249,21 @@ void pulses_receive(struct controller *controller, actor_id from, const struct m
     }
     struct member *accused = controller_find_member(controller, message->pulse.suspect);
     if (message->pulse.kind == PULSE_SUSPECT && accused != NULL && accused != sender && !accused->left) {
-        bool again = accused->suspect.accused;
-        take_step(controller, accused, suspect_suspected(&accused->suspect, now_us, ++pulses->number));
+        bool again = accused->pulse.suspect.accused;
+        take_step(controller, accused, suspect_suspected(&accused->pulse.suspect, now_us, ++pulses->number));
         if (!again) {
             dial_within(controller, PULSES_DIAL_US); /* its connection to this controller may have ended unnoticed */
         }
     }
 }
 
-void pulses_broke(struct controller *controller, actor_id peer) {
+static void broke(struct controller *controller, actor_id peer) {
     struct member *member = member_of(controller, peer);
     if (member == NULL || !judges(controller) || member->left) {
         return;
     }
     uint64_t now_us = controller_now(controller);
-    take_step(controller, member, suspect_broke(&member->suspect, now_us, ++controller->answers.pulses.number));
+    take_step(controller, member, suspect_broke(&member->pulse.suspect, now_us, ++controller->features.pulses.number));
     dial(controller, member);
     dial_within(controller, PULSES_DIAL_US);
 }
@@ -277,10 +280,10 @@ static uint64_t refusals_apart_us(const struct controller *controller, const str
     uint64_t silent_us = SUSPECT_TICKS * period_us(controller);
     uint64_t patient_us = patience_us(controller);
     uint64_t answer_us = silent_us > patient_us ? silent_us : patient_us;
-    return member->suspect.broken || answer_us < SUSPECT_REFUSED_US ? SUSPECT_REFUSED_US : answer_us;
+    return member->pulse.suspect.broken || answer_us < SUSPECT_REFUSED_US ? SUSPECT_REFUSED_US : answer_us;
 }
 
-bool pulses_dialed(struct controller *controller, actor_id actor, uint64_t began_us, bool listens) {
+static bool dialed(struct controller *controller, actor_id actor, uint64_t began_us, bool listens) {
     struct member *member = member_of(controller, actor);
     if (member == NULL || !judges(controller)) {
         return false;
@@ -288,9 +291,9 @@ bool pulses_dialed(struct controller *controller, actor_id actor, uint64_t began
     uint64_t now_us = controller_now(controller);
     const struct suspect_dial answer = {
         .began_us = began_us, .apart_us = refusals_apart_us(controller, member), .listens = listens};
-    enum suspect_step step = suspect_dialed(&member->suspect, now_us, &answer);
-    uint64_t confirm_us = member->suspect.refused_us + answer.apart_us;
-    if (step == SUSPECT_WAIT && member->suspect.refused_us != 0) {
+    enum suspect_step step = suspect_dialed(&member->pulse.suspect, now_us, &answer);
+    uint64_t confirm_us = member->pulse.suspect.refused_us + answer.apart_us;
+    if (step == SUSPECT_WAIT && member->pulse.suspect.refused_us != 0) {
         dial_within(controller, confirm_us > now_us + PULSES_DIAL_US ? confirm_us - now_us : PULSES_DIAL_US);
     }
     bool lost = step == SUSPECT_LOST && !member->left && !leaves_it_to_launcher(controller);
@@ -310,8 +313,8 @@ static void ask_unfenced(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count && controller->options.probe_ms > 0; m++) {
         struct member *member = &controller->members[m];
         if (controller->change.state == CHANGE_RECOVER && !member->fence.answered) {
-            uint64_t number = ++controller->answers.pulses.number;
-            take_step(controller, member, suspect_asked(&member->suspect, controller_now(controller), number));
+            uint64_t number = ++controller->features.pulses.number;
+            take_step(controller, member, suspect_asked(&member->pulse.suspect, controller_now(controller), number));
         }
     }
 }
@@ -332,21 +335,21 @@ static void lose_unanswering(struct controller *controller, bool *lost) {
     for (unsigned m = controller->member_count; m-- > 0 && judges(controller);) {
         struct member *member = &controller->members[m];
         if (lost[m] && doubt) {
-            member->suspect.unanswered = 0; /* the failure timeout decides about this member */
+            member->pulse.suspect.unanswered = 0; /* the failure timeout decides about this member */
         } else if (lost[m]) {
             char text[ERROR_TEXT_MAX];
             snprintf(text, sizeof text,
                      "%s (%s, pid %llu) does not answer other nodes, and has not answered for %.2f s", member->name,
                      member->host, (unsigned long long)member->process_id,
-                     (double)(controller_now(controller) - member->suspect.asked_us) / 1e6);
+                     (double)(controller_now(controller) - member->pulse.suspect.asked_us) / 1e6);
             crashes_ended(controller, member);
             controller_lose(controller, member, text);
         }
     }
 }
 
-void pulses_check(struct controller *controller, uint64_t now_us) {
-    struct controller_pulses *pulses = &controller->answers.pulses;
+static void check(struct controller *controller, uint64_t now_us) {
+    struct pulses *pulses = &controller->features.pulses;
     if (!judges(controller)) {
         pulses->tick_us = pulses->dial_us = 0;
         return;
@@ -366,15 +369,15 @@ void pulses_check(struct controller *controller, uint64_t now_us) {
     bool open = false;
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        enum suspect_step step = suspect_tick(&member->suspect, now_us, &interval, ++pulses->number);
+        enum suspect_step step = suspect_tick(&member->pulse.suspect, now_us, &interval, ++pulses->number);
         bool unanswered = step == SUSPECT_LOST;
         lost[m] = unanswered && !member->left && controller->options.probe_ms > 0; /* else silence.c decides */
-        member->suspect.unanswered -= unanswered ? 1 : 0;
+        member->pulse.suspect.unanswered -= unanswered ? 1 : 0;
         take_step(controller, member, step);
-        if (step == SUSPECT_WAIT && member->suspect.number != 0 && !member->suspect.broken) {
-            ask(controller, member, member->suspect.number); /* the question may have been lost, or be late */
+        if (step == SUSPECT_WAIT && member->pulse.suspect.number != 0 && !member->pulse.suspect.broken) {
+            ask(controller, member, member->pulse.suspect.number); /* the question may have been lost, or be late */
         }
-        open = open || member->suspect.number != 0;
+        open = open || member->pulse.suspect.number != 0;
     }
     lose_unanswering(controller, lost);
     free(lost);
@@ -384,9 +387,12 @@ void pulses_check(struct controller *controller, uint64_t now_us) {
     }
 }
 
-uint64_t pulses_due_us(const struct controller *controller, uint64_t now_us) {
+static uint64_t next_us(const struct controller *controller, uint64_t now_us) {
     (void)now_us;
-    uint64_t tick_us = controller->answers.pulses.tick_us != 0 ? controller->answers.pulses.tick_us : UINT64_MAX;
-    uint64_t dial_us = controller->answers.pulses.dial_us != 0 ? controller->answers.pulses.dial_us : UINT64_MAX;
+    uint64_t tick_us = controller->features.pulses.tick_us != 0 ? controller->features.pulses.tick_us : UINT64_MAX;
+    uint64_t dial_us = controller->features.pulses.dial_us != 0 ? controller->features.pulses.dial_us : UINT64_MAX;
     return tick_us < dial_us ? tick_us : dial_us;
 }
+
+const struct feature pulses_feature = {
+    .receive = receive, .check = check, .due_us = next_us, .broke = broke, .dialed = dialed};

@@ -1,6 +1,6 @@
-/* The elasticity controller's use of a policy for uneven machines (agileml/balance.h). Passes the monitor's
- * measurements to the policy and carries out its answer. Either members get new weights and a new plan is made, or a
- * straggler is evicted and `proteus run` or the operator starts another node. See controller_private.h. */
+/* See rebalance.h. */
+#include "agileml/control/state/rebalance.h"
+
 #include "agileml/control/state/controller_private.h"
 
 #include "agileml/base/memory.h"
@@ -21,10 +21,14 @@ struct workers {
     bool may_replace;
 };
 
+static void open(struct controller *controller) {
+    controller->features.rebalance.pending_seconds = REBALANCE_PENDING_S;
+}
+
 bool rebalance_may(const struct controller *controller) {
     return controller->options.balance != NULL && controller->phase == PHASE_TRAIN && controller->plan.steady &&
            controller->change.state == CHANGE_NONE && !controller->change.due && !controller->job.stopping &&
-           (controller->options.policy.stage != STAGE_AUTO || controller->tuner.trial == STAGE_AUTO);
+           (controller->options.policy.stage != STAGE_AUTO || !stages_tries(controller));
 }
 
 /* ---- What the policy sees ---- */
@@ -59,8 +63,8 @@ static bool may_replace(const struct controller *controller) {
             return false;
         }
     }
-    return transient > 1 && controller->options.replacements > controller->progress.replacements &&
-           controller->progress.replacing == REPLACING_NOBODY && controller->plan.stage != STAGE_TRADITIONAL;
+    return transient > 1 && controller->options.replacements > controller->progress.rebalance.replacements &&
+           controller->progress.rebalance.replacing == REPLACING_NOBODY && controller->plan.stage != STAGE_TRADITIONAL;
 }
 
 /* Converts a speed for the policy. `items` is the mean number of items of the node's present shards in a clock; the
@@ -143,7 +147,7 @@ static struct workers look(const struct controller *controller) {
     workers.view.windows[AML_BALANCE_SHORT] = controller->clocks.monitor.seconds[MONITOR_SHORT];
     workers.view.windows[AML_BALANCE_LONG] = controller->clocks.monitor.seconds[MONITOR_LONG];
     workers.view.seconds_left = seconds_left(controller);
-    workers.view.pending_seconds = controller->clocks.balance.pending_seconds;
+    workers.view.pending_seconds = controller->features.rebalance.pending_seconds;
     return workers;
 }
 
@@ -195,15 +199,21 @@ static void carry_out(struct controller *controller, const struct workers *worke
     }
     if (replaced != NULL) {
         controller_report(controller, report_event(controller, "replace", replaced->name, reason));
-        controller->progress.replacements++;
-        controller->progress.replacing = REPLACING_WAITED_FOR;
-        controller->clocks.balance.asked_us = controller_now(controller);
+        controller->progress.rebalance.replacements++;
+        controller->progress.rebalance.replacing = REPLACING_WAITED_FOR;
+        controller->features.rebalance.asked_us = controller_now(controller);
         controller_evict(controller, replaced);
     }
 }
 
-void rebalance_waits(struct controller *controller, const struct message *message) {
+/* Receives WAITS: how long a member has waited for each server. */
+static void receive(struct controller *controller, actor_id from, struct member *member,
+                    const struct message *message) {
     size_t count;
+    (void)from;
+    if (member == NULL || message->type != MESSAGE_WAITS) {
+        return;
+    }
     const struct wire_server_wait *waits = waits_servers(message, &count);
     for (size_t w = 0; w < count && message->waits.version == controller->plan.version; w++) {
         if (controller_find_member(controller, waits[w].node) != NULL) {
@@ -215,34 +225,37 @@ void rebalance_waits(struct controller *controller, const struct message *messag
 
 /* ---- The node in a straggler's place ---- */
 
-void rebalance_joined(struct controller *controller) {
-    if (controller->progress.replacing == REPLACING_WAITED_FOR) {
-        controller->progress.replacing = REPLACING_JOINED;
+static void joined(struct controller *controller, struct member *member) {
+    if (!controller_feeds(member) && controller->progress.rebalance.replacing == REPLACING_WAITED_FOR) {
+        controller->progress.rebalance.replacing = REPLACING_JOINED;
     }
 }
 
 void rebalance_pending(struct controller *controller, double seconds) {
-    struct controller_balance *balance = &controller->clocks.balance;
+    struct rebalance *balance = &controller->features.rebalance;
     balance->pending_seconds = balance->asked_us == 0 ? seconds : balance->pending_seconds;
 }
 
 /* Ends the replacement when all nodes' speeds are known. */
 static void end_replacement(struct controller *controller, const struct workers *workers) {
-    bool known = controller->progress.replacing == REPLACING_JOINED;
+    bool known = controller->progress.rebalance.replacing == REPLACING_JOINED;
     for (size_t n = 0; n < workers->view.count; n++) {
         known = known && workers->nodes[n].speeds[AML_BALANCE_SHORT].clocks >= MONITOR_CLOCKS;
     }
     if (known) {
-        controller->progress.replacing = REPLACING_NOBODY;
-        if (controller->clocks.balance.asked_us != 0) { /* known: the controller was not restarted since the eviction */
-            controller->clocks.balance.pending_seconds =
-                (double)(controller_now(controller) - controller->clocks.balance.asked_us) / 1e6;
+        controller->progress.rebalance.replacing = REPLACING_NOBODY;
+        if (controller->features.rebalance.asked_us !=
+            0) { /* known: the controller was not restarted since the eviction */
+            controller->features.rebalance.pending_seconds =
+                (double)(controller_now(controller) - controller->features.rebalance.asked_us) / 1e6;
         }
     }
 }
 
-void rebalance_step(struct controller *controller) {
-    struct controller_balance *balance = &controller->clocks.balance;
+/* Asks the policy. */
+static void iteration(struct controller *controller, const struct iteration_measure *measure) {
+    (void)measure;
+    struct rebalance *balance = &controller->features.rebalance;
     uint64_t now = controller_now(controller);
     if (!rebalance_may(controller) || now < balance->looked_us + LOOK_US) {
         return;
@@ -258,3 +271,5 @@ void rebalance_step(struct controller *controller) {
     }
     workers_close(&workers);
 }
+
+const struct feature rebalance_feature = {.open = open, .joined = joined, .receive = receive, .iteration = iteration};

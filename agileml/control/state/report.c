@@ -20,93 +20,28 @@ double report_metric(const struct wire_metric *metric, const struct wire_metric_
     }
 }
 
-bool report_key(const char *key) {
-    static const char *const keys[] = {"type",
-                                       "event",
-                                       "nodes",
-                                       "reason",
-                                       "clock",
-                                       "clocks",
-                                       "iteration",
-                                       "iterations",
-                                       "seconds",
-                                       "objective",
-                                       "partial",
-                                       "stage",
-                                       "reliable",
-                                       "transient",
-                                       "feeders",
-                                       "feeders_wanted",
-                                       "feeders_max",
-                                       "feeders_coming",
-                                       "feeder_threads",
-                                       "feeder_threads_max",
-                                       "feeders_reason",
-                                       "items_fed",
-                                       "feed_wait_seconds",
-                                       "memory_bytes",
-                                       "bytes_sent",
-                                       "bytes_received",
-                                       "items",
-                                       "items_per_second",
-                                       "items_processed",
-                                       "items_redone",
-                                       "items_helped",
-                                       "shards_taken",
-                                       "disk_bytes",
-                                       "disk_wait_seconds",
-                                       "bytes_read",
-                                       "imbalance",
-                                       "items_before",
-                                       "seconds_before",
-                                       "resumed_clock",
-                                       "resumed_iteration",
-                                       "checkpoint_failed",
-                                       "failures",
-                                       "evictions",
-                                       "ok",
-                                       "status",
-                                       "error"};
-    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
-        if (strcmp(keys[k], key) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Sets a number; null if it is not finite, as JSON has no such numbers. */
-static void set_real(json_t *object, const char *key, double value) {
+void report_set_real(json_t *object, const char *key, double value) {
     json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
 }
 
-static void set_whole(json_t *object, const char *key, uint64_t value) {
+void report_set_whole(json_t *object, const char *key, uint64_t value) {
     json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
 static void set_values(json_t *object, const struct controller *controller, const double *values) {
     if (controller->job.metric_count > 0) {
-        set_real(object, "objective", values[0]);
+        report_set_real(object, "objective", values[0]);
     }
     for (unsigned i = 0; i < controller->job.metric_count; i++) {
-        set_real(object, controller->job.metrics[i].name, values[i]);
+        report_set_real(object, controller->job.metrics[i].name, values[i]);
     }
 }
 
 /* Adds the share of the items that the metrics cover, if not all. */
 static void set_covered(json_t *object, double covered) {
     if (covered < 1) {
-        set_real(object, "partial", covered);
+        report_set_real(object, "partial", covered);
     }
-}
-
-static char *finish_line(json_t *object) {
-    char *line = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    json_decref(object);
-    if (line == NULL) {
-        memory_exhausted(0);
-    }
-    return line;
 }
 
 static json_t *new_line(const char *type) {
@@ -127,7 +62,7 @@ static void set_stage(json_t *object, const struct controller *controller) {
     if (plan_all_serve(controller->plan.stage)) {
         json_object_set_new(object, "stage", json_string(plan_stage_name(controller->plan.stage)));
     } else {
-        set_whole(object, "stage", controller->plan.stage);
+        report_set_whole(object, "stage", controller->plan.stage);
     }
 }
 
@@ -147,12 +82,12 @@ static void set_cluster(json_t *object, const struct controller *controller) {
             controller->members[m].usage.memory_bytes > memory ? controller->members[m].usage.memory_bytes : memory;
     }
     set_stage(object, controller);
-    set_whole(object, "reliable", tiers[TIER_RELIABLE]);
-    set_whole(object, "transient", tiers[TIER_TRANSIENT]);
+    report_set_whole(object, "reliable", tiers[TIER_RELIABLE]);
+    report_set_whole(object, "transient", tiers[TIER_TRANSIENT]);
     if (tiers[TIER_FEEDER] > 0) {
-        set_whole(object, "feeders", tiers[TIER_FEEDER]);
+        report_set_whole(object, "feeders", tiers[TIER_FEEDER]);
     }
-    set_whole(object, "memory_bytes", memory);
+    report_set_whole(object, "memory_bytes", memory);
 }
 
 bool report_iteration_is_whole(const struct controller *controller) {
@@ -183,12 +118,12 @@ static void set_measured(json_t *object, const struct controller *controller, co
 
 char *report_clock(const struct controller *controller, const struct clock_sums *sums, double seconds) {
     json_t *object = new_line("clock");
-    set_whole(object, "clock", controller->progress.completed);
-    set_real(object, "seconds", seconds);
+    report_set_whole(object, "clock", controller->progress.completed);
+    report_set_real(object, "seconds", seconds);
     set_measured(object, controller, sums);
-    set_whole(object, "items", sums->items);
+    report_set_whole(object, "items", sums->items);
     set_covered(object, report_covered(controller, sums, 1));
-    return finish_line(object);
+    return report_line_text(object, false);
 }
 
 /* In a job that has or had feeders, adds what they have done in the iteration. */
@@ -196,29 +131,30 @@ static void set_fed(json_t *object, const struct controller_progress *progress) 
     if (json_object_get(object, "feeders") == NULL && progress->items_fed == 0 && progress->feed_wait_us == 0) {
         return;
     }
-    set_whole(object, "items_fed", progress->items_fed - progress->iteration_items_fed);
-    set_real(object, "feed_wait_seconds", (double)(progress->feed_wait_us - progress->iteration_feed_wait_us) / 1e6);
+    report_set_whole(object, "items_fed", progress->items_fed - progress->iteration_items_fed);
+    report_set_real(object, "feed_wait_seconds",
+                    (double)(progress->feed_wait_us - progress->iteration_feed_wait_us) / 1e6);
 }
 
 char *report_iteration(struct controller *controller, uint64_t iteration, double seconds) {
     const struct clock_sums *sums = &controller->progress.iteration;
     json_t *object = new_line("iteration");
     const struct member_traffic traffic = traffic_so_far(controller);
-    set_whole(object, "iteration", iteration);
+    report_set_whole(object, "iteration", iteration);
     if (controller->job.final > 0) { /* 0: the last clock is not known */
-        set_whole(object, "iterations", controller->job.final / controller->job.terms.clocks_per_iteration);
+        report_set_whole(object, "iterations", controller->job.final / controller->job.terms.clocks_per_iteration);
     }
-    set_real(object, "seconds", seconds);
+    report_set_real(object, "seconds", seconds);
     set_measured(object, controller, sums);
     set_cluster(object, controller);
-    set_whole(object, "bytes_sent", traffic.bytes_sent - controller->progress.iteration_bytes_sent);
-    set_whole(object, "bytes_received", traffic.bytes_received - controller->progress.iteration_bytes_received);
-    set_whole(object, "items", sums->items);
-    set_real(object, "items_per_second",
-             sums->lasted_us > 0 ? (double)report_processed(controller) / ((double)sums->lasted_us / 1e6) : 0.0);
-    set_whole(object, "clock", controller->progress.completed);
+    report_set_whole(object, "bytes_sent", traffic.bytes_sent - controller->progress.iteration_bytes_sent);
+    report_set_whole(object, "bytes_received", traffic.bytes_received - controller->progress.iteration_bytes_received);
+    report_set_whole(object, "items", sums->items);
+    report_set_real(object, "items_per_second",
+                    sums->lasted_us > 0 ? (double)report_processed(controller) / ((double)sums->lasted_us / 1e6) : 0.0);
+    report_set_whole(object, "clock", controller->progress.completed);
     if (isfinite(controller->clocks.monitor.imbalance)) {
-        set_real(object, "imbalance", controller->clocks.monitor.imbalance);
+        report_set_real(object, "imbalance", controller->clocks.monitor.imbalance);
     }
     set_covered(object, controller->progress.covered);
     set_fed(object, &controller->progress);
@@ -226,14 +162,14 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     controller->progress.iteration_feed_wait_us = controller->progress.feed_wait_us;
     controller->progress.iteration_bytes_sent = traffic.bytes_sent;
     controller->progress.iteration_bytes_received = traffic.bytes_received;
-    return finish_line(object);
+    return report_line_text(object, false);
 }
 
 /* Adds when the line was written: the last iteration, and the time since training began. */
 static void set_moment(json_t *object, const struct controller *controller) {
     uint64_t each = controller->job.terms.clocks_per_iteration > 0 ? controller->job.terms.clocks_per_iteration : 1;
-    set_whole(object, "iteration", controller->progress.completed / each);
-    set_real(object, "seconds", controller_seconds(controller));
+    report_set_whole(object, "iteration", controller->progress.completed / each);
+    report_set_real(object, "seconds", controller_seconds(controller));
 }
 
 static json_t *new_event(const struct controller *controller, const char *event) {
@@ -241,11 +177,6 @@ static json_t *new_event(const struct controller *controller, const char *event)
     json_object_set_new(object, "event", json_string(event));
     set_moment(object, controller);
     return object;
-}
-
-json_t *report_text(const char *text) {
-    json_t *value = json_string(text);
-    return value != NULL ? value : json_string("(not text)");
 }
 
 char *report_event(const struct controller *controller, const char *event, const char *node, const char *reason) {
@@ -258,11 +189,11 @@ char *report_event(const struct controller *controller, const char *event, const
     if (reason != NULL) {
         json_object_set_new(object, "reason", report_text(reason));
     }
-    return finish_line(object);
+    return report_line_text(object, false);
 }
 
-static json_t *new_event_nodes(const struct controller *controller, const char *event, const char *const *nodes,
-                               unsigned count) {
+json_t *report_new_event(const struct controller *controller, const char *event, const char *const *nodes,
+                         unsigned count) {
     json_t *object = new_event(controller, event);
     json_t *list = json_array();
     for (unsigned n = 0; n < count; n++) {
@@ -274,7 +205,7 @@ static json_t *new_event_nodes(const struct controller *controller, const char *
 
 char *report_event_nodes(const struct controller *controller, const char *event, const char *const *nodes,
                          unsigned count) {
-    return finish_line(new_event_nodes(controller, event, nodes, count));
+    return report_line_text(report_new_event(controller, event, nodes, count), false);
 }
 
 /* Adds the job's stopping criteria. */
@@ -283,45 +214,26 @@ static void set_terms(json_t *object, const struct controller *controller) {
     uint64_t iterations =
         controller->job.final > 0 ? controller->job.final / terms->clocks_per_iteration : terms->iterations;
     if (iterations > 0) {
-        set_whole(object, "iterations", iterations);
+        report_set_whole(object, "iterations", iterations);
     }
     if (terms->seconds > 0) {
-        set_real(object, "until_seconds", terms->seconds);
+        report_set_real(object, "until_seconds", terms->seconds);
     }
     if (terms->tolerance > 0) {
-        set_real(object, "tolerance", terms->tolerance);
-        set_whole(object, "tolerance_iterations", terms->tolerance_iterations);
+        report_set_real(object, "tolerance", terms->tolerance);
+        report_set_whole(object, "tolerance_iterations", terms->tolerance_iterations);
     }
 }
 
 char *report_start(const struct controller *controller) {
-    json_t *object = new_event_nodes(controller, "start", NULL, 0);
+    json_t *object = report_new_event(controller, "start", NULL, 0);
     set_terms(object, controller);
-    return finish_line(object);
-}
-
-char *report_feeders(const struct controller *controller, const char *event, const char *const *nodes, unsigned count) {
-    const struct feeding_kept *kept = &controller->progress.feeding;
-    json_t *object = new_event_nodes(controller, event, nodes, count);
-    set_whole(object, "feeders", kept->policy.wanted);
-    if (controller->options.feeder_threads > 0) {
-        set_whole(object, "threads", kept->policy.threads);
-    }
-    json_object_set_new(object, "reason", report_text(kept->reason));
-    return finish_line(object);
-}
-
-char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,
-                     double left) {
-    json_t *object = new_event_nodes(controller, "silent", nodes, count);
-    set_real(object, "silent_seconds", silent);
-    set_real(object, "left_seconds", left);
-    return finish_line(object);
+    return report_line_text(object, false);
 }
 
 char *report_recovery(const struct controller *controller, uint64_t clock, double seconds) {
     char text[ERROR_TEXT_MAX];
-    json_t *object = new_event_nodes(controller, "recover", NULL, 0);
+    json_t *object = report_new_event(controller, "recover", NULL, 0);
     uint32_t cached = controller->recovery.cached;
     int size = snprintf(text, sizeof text, "restored clock %llu in %.0f ms", (unsigned long long)clock, seconds * 1e3);
     if (cached > 0) {
@@ -330,25 +242,25 @@ char *report_recovery(const struct controller *controller, uint64_t clock, doubl
                  controller->options.policy.partitions);
     }
     json_object_set_new(object, "reason", json_string(text));
-    set_real(object, "recovery_seconds", seconds);
+    report_set_real(object, "recovery_seconds", seconds);
     if (cached > 0) {
-        set_whole(object, "partitions_from_caches", cached);
+        report_set_whole(object, "partitions_from_caches", cached);
     }
-    return finish_line(object);
+    return report_line_text(object, false);
 }
 
 char *report_take_part(const struct controller *controller, const char *const *nodes, unsigned count, uint64_t first,
                        const struct report_phases *phases) {
     char text[ERROR_TEXT_MAX];
-    json_t *object = new_event_nodes(controller, "take-part", nodes, count);
+    json_t *object = report_new_event(controller, "take-part", nodes, count);
     snprintf(text, sizeof text, "from clock %llu on; gathered in %.0f ms, prepared in %.0f ms, switched in %.0f ms",
              (unsigned long long)first, phases->gather * 1e3, phases->prepare * 1e3, phases->change * 1e3);
     json_object_set_new(object, "reason", json_string(text));
-    set_whole(object, "first_clock", first);
-    set_real(object, "gather_seconds", phases->gather);
-    set_real(object, "prepare_seconds", phases->prepare);
-    set_real(object, "switch_seconds", phases->change);
-    return finish_line(object);
+    report_set_whole(object, "first_clock", first);
+    report_set_real(object, "gather_seconds", phases->gather);
+    report_set_real(object, "prepare_seconds", phases->prepare);
+    report_set_real(object, "switch_seconds", phases->change);
+    return report_line_text(object, false);
 }
 
 /* ---- Nodes ---- */
@@ -379,8 +291,8 @@ static json_t *partitions_of(const struct controller *controller, const struct m
 char *report_nodes(const struct controller *controller, struct member *const *members, size_t count) {
     json_t *object = new_about_nodes(controller, "nodes");
     json_t *list = json_array();
-    set_whole(object, "epoch", controller->plan.epoch);
-    set_whole(object, "version", controller->plan.version);
+    report_set_whole(object, "epoch", controller->plan.epoch);
+    report_set_whole(object, "version", controller->plan.version);
     set_stage(object, controller);
     for (size_t n = 0; n < count; n++) {
         const struct member *member = members[n];
@@ -389,15 +301,15 @@ char *report_nodes(const struct controller *controller, struct member *const *me
         json_object_set_new(node, "tier", json_string(tier_name(member->node.tier)));
         json_object_set_new(node, "host", report_text(member->host));
         set_group(node, member);
-        set_whole(node, "threads", feeding_member_threads(member));
+        report_set_whole(node, "threads", member_threads(member));
         json_object_set_new(node, "state", json_string(member->shown.leaving ? "leaving" : state_text(member)));
         json_object_set_new(node, "serves", partitions_of(controller, member, false));
         json_object_set_new(node, "follows", partitions_of(controller, member, true));
-        set_whole(node, "shards", member->shown.shards);
+        report_set_whole(node, "shards", member->shown.shards);
         json_array_append_new(list, node);
     }
     json_object_set_new(object, "nodes", list);
-    return finish_line(object);
+    return report_line_text(object, false);
 }
 
 char *report_gone_nodes(const struct controller *controller, const struct node_gone *gone, size_t count) {
@@ -407,13 +319,13 @@ char *report_gone_nodes(const struct controller *controller, const struct node_g
         json_t *node = json_object();
         json_object_set_new(node, "name", report_text(gone[n].name));
         json_object_set_new(node, "state", json_string(gone[n].lost ? "lost" : "left"));
-        set_whole(node, "items", gone[n].usage.items);
-        set_whole(node, "bytes_sent", gone[n].usage.traffic.bytes_sent);
-        set_whole(node, "bytes_received", gone[n].usage.traffic.bytes_received);
+        report_set_whole(node, "items", gone[n].usage.items);
+        report_set_whole(node, "bytes_sent", gone[n].usage.traffic.bytes_sent);
+        report_set_whole(node, "bytes_received", gone[n].usage.traffic.bytes_received);
         json_array_append_new(list, node);
     }
     json_object_set_new(object, "nodes", list);
-    return finish_line(object);
+    return report_line_text(object, false);
 }
 
 /* The slowness of all nodes, by their index in the monitor. */
@@ -463,7 +375,7 @@ char *report_usage(const struct controller *controller, unsigned first, unsigned
     }
     slowness_close(&slowness);
     json_object_set_new(object, "nodes", list);
-    return finish_line(object);
+    return report_line_text(object, false);
 }
 
 char *report_note(const struct controller *controller, const char *text, size_t size) {
@@ -474,7 +386,7 @@ char *report_note(const struct controller *controller, const char *text, size_t 
         return NULL;
     }
     set_moment(object, controller);
-    return finish_line(object);
+    return report_line_dump(object, false);
 }
 
 char *report_app_note(const struct controller *controller, const char *node, const char *text) {
@@ -484,15 +396,15 @@ char *report_app_note(const struct controller *controller, const char *node, con
         json_object_set_new(object, "node", report_text(node));
     }
     json_object_set_new(object, "text", report_text(text));
-    return finish_line(object);
+    return report_line_text(object, false);
 }
 
 /* ---- The summary ---- */
 
 /* Adds how many bytes nodes have on disk, as they do not fit in memory, and how long clocks have waited for them. */
 static void set_disk(json_t *object, uint64_t bytes, uint64_t wait_us) {
-    set_whole(object, "disk_bytes", bytes);
-    set_real(object, "disk_wait_seconds", (double)wait_us / 1e6);
+    report_set_whole(object, "disk_bytes", bytes);
+    report_set_real(object, "disk_wait_seconds", (double)wait_us / 1e6);
 }
 
 static uint64_t disk_bytes_now(const struct controller *controller) {
@@ -503,33 +415,18 @@ static uint64_t disk_bytes_now(const struct controller *controller) {
     return bytes;
 }
 
-/* If the controller chooses the number of feeders, adds that number. */
-static void set_feeding(json_t *object, const struct controller *controller) {
-    const struct feeding_kept *kept = &controller->progress.feeding;
-    if (controller->options.feeders_max > 0) {
-        set_whole(object, "feeders_wanted", kept->policy.wanted);
-        set_whole(object, "feeders_max", controller->options.feeders_max);
-        set_whole(object, "feeders_coming", feeding_coming(controller));
-        if (controller->options.feeder_threads > 0) {
-            set_whole(object, "feeder_threads", feeding_threads(controller));
-            set_whole(object, "feeder_threads_max", feeding_threads_max(controller));
-        }
-        json_object_set_new(object, "feeders_reason", report_text(kept->reason));
-    }
-}
-
 /* What the whole job has done so far, for the summary and the status. */
-static void set_work(json_t *object, const struct controller *controller) {
-    set_whole(object, "items_processed", controller->progress.items_processed);
-    set_whole(object, "items_redone", controller->progress.items_redone);
-    set_whole(object, "items_helped", controller->progress.items_helped);
+static void set_work(json_t *object, const struct controller *controller, bool summary) {
+    report_set_whole(object, "items_processed", controller->progress.items_processed);
+    report_set_whole(object, "items_redone", controller->progress.items_redone);
+    report_set_whole(object, "items_helped", controller->progress.items_helped);
     if (controller->progress.items_fed > 0 || controller->progress.feed_wait_us > 0) {
-        set_whole(object, "items_fed", controller->progress.items_fed);
-        set_real(object, "feed_wait_seconds", (double)controller->progress.feed_wait_us / 1e6);
+        report_set_whole(object, "items_fed", controller->progress.items_fed);
+        report_set_real(object, "feed_wait_seconds", (double)controller->progress.feed_wait_us / 1e6);
     }
-    set_feeding(object, controller);
-    set_whole(object, "failures", controller->progress.failures);
-    set_whole(object, "evictions", controller->progress.evictions);
+    features_report(controller, object, summary);
+    report_set_whole(object, "failures", controller->progress.failures);
+    report_set_whole(object, "evictions", controller->progress.evictions);
 }
 
 /* Whether the last clock's checkpoint failed although earlier checkpoints were written; `text` receives the reason. */
@@ -547,36 +444,36 @@ char *report_summary(const struct controller *controller, double seconds) {
     uint64_t each = controller->job.terms.clocks_per_iteration > 0 ? controller->job.terms.clocks_per_iteration : 1;
     json_t *object = new_line("summary");
     const struct member_traffic traffic = traffic_so_far(controller);
-    set_whole(object, "iterations", controller->progress.completed / each);
-    set_whole(object, "clocks", controller->progress.completed);
-    set_real(object, "seconds", seconds);
+    report_set_whole(object, "iterations", controller->progress.completed / each);
+    report_set_whole(object, "clocks", controller->progress.completed);
+    report_set_real(object, "seconds", seconds);
     if (controller->progress.evaluated > 0) {
         set_values(object, controller, controller->progress.values);
         set_covered(object, controller->progress.covered);
     }
     set_cluster(object, controller);
     if (controller->progress.first > 0) {
-        set_whole(object, "resumed_iteration", controller->progress.first / each);
-        set_whole(object, "resumed_clock", controller->progress.first);
-        set_real(object, "seconds_before", (double)controller->progress.before_us / 1e6);
-        set_whole(object, "items_before", controller->progress.before_items);
+        report_set_whole(object, "resumed_iteration", controller->progress.first / each);
+        report_set_whole(object, "resumed_clock", controller->progress.first);
+        report_set_real(object, "seconds_before", (double)controller->progress.before_us / 1e6);
+        report_set_whole(object, "items_before", controller->progress.before_items);
     }
-    set_work(object, controller);
-    set_whole(object, "bytes_sent", traffic.bytes_sent);
-    set_whole(object, "bytes_received", traffic.bytes_received);
-    set_whole(object, "bytes_read", traffic.bytes_read);
-    set_whole(object, "shards_taken", traffic.shards_taken);
+    set_work(object, controller, true);
+    report_set_whole(object, "bytes_sent", traffic.bytes_sent);
+    report_set_whole(object, "bytes_received", traffic.bytes_received);
+    report_set_whole(object, "bytes_read", traffic.bytes_read);
+    report_set_whole(object, "shards_taken", traffic.shards_taken);
     set_disk(object, disk_bytes_now(controller), traffic.disk_wait_us);
     char failed[ERROR_TEXT_MAX];
     if (last_checkpoint_failed(controller, failed, sizeof failed)) {
         json_object_set_new(object, "checkpoint_failed", report_text(failed));
     }
     json_object_set_new(object, "ok", json_boolean(controller->end.code == 0));
-    set_whole(object, "status", (uint64_t)error_exit_status(controller->end.code));
+    report_set_whole(object, "status", (uint64_t)error_exit_status(controller->end.code));
     if (controller->end.code != 0) {
         json_object_set_new(object, "error", report_text(controller->end.text));
     }
-    return finish_line(object);
+    return report_line_text(object, false);
 }
 
 /* ---- Status ---- */
@@ -596,7 +493,7 @@ static json_t *status_partitions(struct controller *controller) {
     for (uint32_t p = 0; controller->plan.placement != NULL && p < controller->options.policy.partitions; p++) {
         const struct wire_placement *place = &controller->plan.placement[p];
         json_t *object = json_object();
-        set_whole(object, "partition", p);
+        report_set_whole(object, "partition", p);
         set_place(object, controller, "server", place->server);
         set_place(object, controller, "backup", place->backup);
         if (place->next_server != place->server || place->next_backup != place->backup) {
@@ -612,12 +509,12 @@ static void set_speed(json_t *object, const struct controller *controller, const
                       const struct slowness *slowness) {
     struct monitor_speed speed =
         monitor_speed(&controller->clocks.monitor, member->node.actor, MONITOR_SHORT, controller_now(controller));
-    set_real(object, "items_per_second", speed.clocks > 0 ? speed.items_per_second : NAN);
-    set_real(object, "slowness_short", slowness_of(controller, slowness, MONITOR_SHORT, member));
-    set_real(object, "slowness_long", slowness_of(controller, slowness, MONITOR_LONG, member));
+    report_set_real(object, "items_per_second", speed.clocks > 0 ? speed.items_per_second : NAN);
+    report_set_real(object, "slowness_short", slowness_of(controller, slowness, MONITOR_SHORT, member));
+    report_set_real(object, "slowness_long", slowness_of(controller, slowness, MONITOR_LONG, member));
     struct monitor_wait wait =
         monitor_wait(&controller->clocks.monitor, member->node.actor, MONITOR_SHORT, controller_now(controller));
-    set_real(object, "server_wait", wait.clocks > 0 ? wait.seconds : NAN);
+    report_set_real(object, "server_wait", wait.clocks > 0 ? wait.seconds : NAN);
 }
 
 static json_t *status_node(const struct controller *controller, const struct member *member,
@@ -636,24 +533,24 @@ static json_t *status_node(const struct controller *controller, const struct mem
     json_object_set_new(object, "name", report_text(member->name));
     json_object_set_new(object, "host", report_text(member->host));
     set_group(object, member);
-    set_whole(object, "pid", member->process_id);
+    report_set_whole(object, "pid", member->process_id);
     json_object_set_new(object, "tier", json_string(tier_name(member->node.tier)));
-    set_whole(object, "threads", feeding_member_threads(member));
+    report_set_whole(object, "threads", member_threads(member));
     json_object_set_new(object, "state", json_string(state_text(member)));
     json_object_set_new(object, "leaving", json_boolean(member->stay != MEMBER_STAYS));
-    set_whole(object, "clock", member->reported.clock);
-    set_whole(object, "shards", shards);
-    set_real(object, "share", (double)shards / (double)controller->options.policy.shards);
-    set_whole(object, "slice", member->slice);
+    report_set_whole(object, "clock", member->reported.clock);
+    report_set_whole(object, "shards", shards);
+    report_set_real(object, "share", (double)shards / (double)controller->options.policy.shards);
+    report_set_whole(object, "slice", member->slice);
     set_speed(object, controller, member, slowness);
-    set_whole(object, "serves", serves);
-    set_whole(object, "follows", follows);
-    set_whole(object, "items", member->usage.items);
-    set_whole(object, "bytes_sent", member->usage.traffic.bytes_sent);
-    set_whole(object, "bytes_received", member->usage.traffic.bytes_received);
-    set_whole(object, "memory_bytes", member->usage.memory_bytes);
+    report_set_whole(object, "serves", serves);
+    report_set_whole(object, "follows", follows);
+    report_set_whole(object, "items", member->usage.items);
+    report_set_whole(object, "bytes_sent", member->usage.traffic.bytes_sent);
+    report_set_whole(object, "bytes_received", member->usage.traffic.bytes_received);
+    report_set_whole(object, "memory_bytes", member->usage.memory_bytes);
     set_disk(object, member->usage.disk_bytes, member->usage.traffic.disk_wait_us);
-    set_whole(object, "silent_ms", silence_of(member, controller_now(controller)) / 1000);
+    report_set_whole(object, "silent_ms", silence_of(member, controller_now(controller)) / 1000);
     return object;
 }
 
@@ -665,7 +562,7 @@ static json_t *status_expected(const struct controller *controller) {
         json_object_set_new(object, "name", report_text(machine->name));
         json_object_set_new(object, "tier", json_string(tier_name((enum node_tier)machine->tier)));
         uint64_t waited_us = controller_now(controller) - controller->expected.since_us[m];
-        set_real(object, "pending_seconds", (double)waited_us / 1e6);
+        report_set_real(object, "pending_seconds", (double)waited_us / 1e6);
         json_array_append_new(list, object);
     }
     return list;
@@ -682,30 +579,27 @@ char *report_status(struct controller *controller) {
         json_array_append_new(nodes, status_node(controller, &controller->members[m], &slowness));
     }
     slowness_close(&slowness);
-    struct plan_thresholds thresholds = tuner_thresholds(&controller->tuner);
     json_object_set_new(object, "app", report_text(controller->job.terms.app));
     json_object_set_new(object, "phase", json_string(phases[controller->phase]));
     json_object_set_new(object, "change", json_string(changes[controller->change.state]));
     set_stage(object, controller);
-    set_whole(object, "epoch", controller->plan.epoch);
-    set_whole(object, "version", controller->plan.version);
-    set_whole(object, "iteration", controller->progress.completed / each);
+    report_set_whole(object, "epoch", controller->plan.epoch);
+    report_set_whole(object, "version", controller->plan.version);
+    report_set_whole(object, "iteration", controller->progress.completed / each);
     set_terms(object, controller);
-    set_whole(object, "clock", controller->progress.completed);
-    set_whole(object, "committed", controller->commit.clock);
-    set_whole(object, "final", controller->job.final);
-    set_real(object, "seconds", controller_seconds(controller));
-    set_real(object, "objective", controller->progress.evaluated > 0 ? controller->progress.objective : NAN);
+    report_set_whole(object, "clock", controller->progress.completed);
+    report_set_whole(object, "committed", controller->commit.clock);
+    report_set_whole(object, "final", controller->job.final);
+    report_set_real(object, "seconds", controller_seconds(controller));
+    report_set_real(object, "objective", controller->progress.evaluated > 0 ? controller->progress.objective : NAN);
     set_covered(object, controller->progress.evaluated > 0 ? controller->progress.covered : 1);
-    set_real(object, "threshold_2", thresholds.to_2);
-    set_real(object, "threshold_3", thresholds.to_3);
-    set_work(object, controller);
-    set_whole(object, "lines", controller->report.stored);
+    set_work(object, controller, false);
+    report_set_whole(object, "lines", controller->report.stored);
     if (controller->phase == PHASE_GATHER) {
         json_object_set_new(object, "waits_for_reliable", json_integer((json_int_t)controller->options.reliable));
     }
     json_object_set_new(object, "nodes", nodes);
     json_object_set_new(object, "expected", status_expected(controller));
     json_object_set_new(object, "partitions", status_partitions(controller));
-    return finish_line(object);
+    return report_line_text(object, false);
 }

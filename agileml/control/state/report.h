@@ -3,8 +3,7 @@
 #define AGILEML_CONTROL_REPORT_H
 
 #include "agileml/control/state/controller.h"
-
-#include <jansson.h>
+#include "agileml/wire/report_line.h"
 
 /* How a metric's value is computed from its sum and weight; the values of wire_metric.kind. */
 enum metric_kind {
@@ -25,9 +24,6 @@ uint64_t report_processed(const struct controller *controller);
 /* Returns the share of the data that the metrics in `sums`, sums over `clocks` clocks, cover; 1: all. */
 double report_covered(const struct controller *controller, const struct clock_sums *sums, uint64_t clocks);
 
-/* Whether `key` is one of the report's own keys, which no metric may have. */
-bool report_key(const char *key);
-
 /* The phases, in seconds, between a node's joining and its taking part. */
 struct report_phases {
     double gather;  /* from the first node's registration until the first plan with a part for a new node */
@@ -35,8 +31,12 @@ struct report_phases {
     double change;  /* then, until all nodes knew the clock of the switch, and so could begin the clock after it */
 };
 
-/* Returns `text` as a JSON string; "(not text)" if it is not UTF-8, as names and reasons of other processes may be. */
-json_t *report_text(const char *text);
+/* Sets a number; null if it is not finite, as JSON has no such numbers. */
+void report_set_real(json_t *object, const char *key, double value);
+void report_set_whole(json_t *object, const char *key, uint64_t value);
+/* Returns the line of an event as far as all events are alike; the caller may add keys. */
+json_t *report_new_event(const struct controller *controller, const char *event, const char *const *nodes,
+                         unsigned count);
 
 /* Each of the following functions returns one line without a newline, from malloc. `seconds` is the time since training
  * began. */
@@ -48,12 +48,6 @@ char *report_event_nodes(const struct controller *controller, const char *event,
                          unsigned count);
 /* Reports that training begins, and what will end it. */
 char *report_start(const struct controller *controller);
-/* `event` is add-feeder, remove-feeders, feeder-threads or keep-feeders. The line has the reason and the wanted number
- * of feeders; also their wanted threads, if the controller chooses these. */
-char *report_feeders(const struct controller *controller, const char *event, const char *const *nodes, unsigned count);
-/* Reports nodes that have sent nothing for `silent` seconds, and will be given up `left` seconds from now. */
-char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,
-                     double left);
 /* Reports that these new nodes take part from the clock `first` on, and how long the phases took. */
 char *report_take_part(const struct controller *controller, const char *const *nodes, unsigned count, uint64_t first,
                        const struct report_phases *phases);

@@ -32,7 +32,7 @@ void controller_send_ack(struct controller *controller, struct member *member) {
     ack.heartbeat_ack.barrier_clock = controller->barrier.clock;
     ack.heartbeat_ack.final = controller->job.final;
     ack.heartbeat_ack.input = member->input;
-    ack.heartbeat_ack.feed_threads = feeding_threads(controller);
+    features_acknowledge(controller, &ack.heartbeat_ack);
     controller_send(controller, member->node.actor, &ack);
 }
 

@@ -1,7 +1,6 @@
-/* Decides which members have failed: those that are silent for longer than the timeout, and those that other nodes
- * can't reach. Silence counts only while this controller could have heard the member: not after the controller's start
- * until connections are restored, and not while the controller was stopped. Part of the elasticity controller; see
- * controller_private.h. */
+/* See silence.h. */
+#include "agileml/control/state/silence.h"
+
 #include "agileml/control/state/controller_private.h"
 
 #include "agileml/base/memory.h"
@@ -18,15 +17,16 @@ static uint64_t half_timeout_us(const struct controller *controller) {
     return timeout_us(controller) / 2;
 }
 
-void silence_begin_anew(struct controller *controller, uint64_t now_us) {
+/* Gives every member a whole timeout, counted from when its connection must be restored: connections may be broken. */
+static void begin_anew(struct controller *controller, uint64_t now_us) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].silence.heard_us = now_us + IO_RECONNECT_US;
         controller->members[m].silence.lively_us = 0;
     }
-    controller->doubt_until_us = 0;
+    controller->features.silence.doubt_until_us = 0;
 }
 
-void silence_heard(const struct controller *controller, struct member *member) {
+static void heard(const struct controller *controller, struct member *member) {
     uint64_t now_us = controller_now(controller);
     if (now_us < member->silence.heard_us) {
         return; /* the message may have waited while this controller was stopped; its sender may be gone */
@@ -37,7 +37,9 @@ void silence_heard(const struct controller *controller, struct member *member) {
     member->silence.heard_us = now_us;
 }
 
-void silence_discount(struct controller *controller, uint64_t now_us) {
+/* If this controller itself was stopped, subtracts that time from each member's silence, and from the time that nodes
+ * and observers have at the job's end. */
+static void discount(struct controller *controller, uint64_t now_us) {
     uint64_t late_us = now_us > controller->times.tick_us ? now_us - controller->times.tick_us : 0;
     bool long_stop = late_us > half_timeout_us(controller);
     if (!long_stop && late_us <= controller->options.heartbeat_ms * UINT64_C(1000)) {
@@ -46,7 +48,7 @@ void silence_discount(struct controller *controller, uint64_t now_us) {
     controller->end.observers_us += late_us;
     controller->end.members_us += late_us;
     if (long_stop) {
-        silence_begin_anew(controller, now_us);
+        begin_anew(controller, now_us);
         controller->times.began_us += late_us;
         return;
     }
@@ -76,15 +78,15 @@ static bool doubts_itself(struct controller *controller, uint64_t now_us) {
         silent += member->stay != MEMBER_DISMISSED && is_silent(controller, member, now_us) ? 1 : 0;
     }
     if (2 * silent <= present) {
-        controller->doubt_until_us = 0;
+        controller->features.silence.doubt_until_us = 0;
         return false;
     }
-    if (controller->doubt_until_us == 0) {
+    if (controller->features.silence.doubt_until_us == 0) {
         uint64_t half_us = half_timeout_us(controller);
-        controller->doubt_until_us = now_us + (IO_RECONNECT_US > half_us ? IO_RECONNECT_US : half_us);
+        controller->features.silence.doubt_until_us = now_us + (IO_RECONNECT_US > half_us ? IO_RECONNECT_US : half_us);
         controller_send_acks(controller);
     }
-    return now_us < controller->doubt_until_us;
+    return now_us < controller->features.silence.doubt_until_us;
 }
 
 static void check_silent(struct controller *controller, uint64_t now_us) {
@@ -101,7 +103,10 @@ static void check_silent(struct controller *controller, uint64_t now_us) {
     }
 }
 
-void silence_accuse(struct controller *controller, struct member *member, actor_id accused) {
+/* Takes a heartbeat's accusation: the member can't reach the node `accused`; ACTOR_NONE: it reaches every node that it
+ * needs. Accusations of earlier epochs are settled. */
+static void accuse(struct controller *controller, struct member *member, const struct message *message) {
+    actor_id accused = message->epoch == controller->plan.epoch ? message->heartbeat.silent : ACTOR_NONE;
     if (member->silence.accuses != accused) {
         member->silence.accuses = accused;
         member->silence.accused_us = controller_now(controller);
@@ -187,16 +192,37 @@ static void report_silent(struct controller *controller, uint64_t now_us) {
     }
     if (silent > 0) {
         uint64_t left_us = longest_us < timeout_us(controller) ? timeout_us(controller) - longest_us : 0;
-        controller_report(controller,
-                          report_silence(controller, names, silent, (double)longest_us / 1e6, (double)left_us / 1e6));
+        json_t *object = report_new_event(controller, "silent", names, silent);
+        report_set_real(object, "silent_seconds", (double)longest_us / 1e6);
+        report_set_real(object, "left_seconds", (double)left_us / 1e6);
+        controller_report(controller, report_line_text(object, false));
     }
     free(names);
 }
 
-void silence_check(struct controller *controller, uint64_t now_us) {
+static void open(struct controller *controller) {
+    begin_anew(controller, controller_now(controller));
+}
+
+static void receive(struct controller *controller, actor_id from, struct member *member,
+                    const struct message *message) {
+    (void)from;
+    if (member != NULL) {
+        heard(controller, member);
+    }
+    if (member != NULL && message->type == MESSAGE_HEARTBEAT &&
+        !controller_feeds(member)) { /* feeders are not believed */
+        accuse(controller, member, message);
+    }
+}
+
+static void check(struct controller *controller, uint64_t now_us) {
+    discount(controller, now_us);
     if (!doubts_itself(controller, now_us)) {
         check_silent(controller, now_us);
     }
     report_silent(controller, now_us);
     check_accusations(controller, now_us);
 }
+
+const struct feature silence_feature = {.open = open, .receive = receive, .check = check};
