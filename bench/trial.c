@@ -124,16 +124,6 @@ static _Noreturn void trial_exec(const struct bench_trial *trial, int report) {
     _exit(1);
 }
 
-/* Returns the metric's value; 0: not in the line. */
-static double metric_of(const struct report_line *line, const char *name) {
-    for (size_t m = 0; m < line->metric_count; m++) {
-        if (strcmp(line->metrics[m].name, name) == 0) {
-            return line->metrics[m].value;
-        }
-    }
-    return 0;
-}
-
 /* Reads the report up to its end. Returns the number of iterations. */
 static unsigned read_report(FILE *report, pid_t launcher, const struct bench_trial *trial, struct series *wall,
                             struct series *cpu, double *objective) {
@@ -153,7 +143,7 @@ static unsigned read_report(FILE *report, pid_t launcher, const struct bench_tri
                 *objective = read->objective;
             }
             for (unsigned n = 0; n < trial->number_count; n++) {
-                series_add(&trial->numbers[n].values, metric_of(read, trial->numbers[n].name));
+                series_add(&trial->numbers[n].values, report_line_metric(read, trial->numbers[n].name));
             }
             seconds_before = seconds;
             cpu_before = used;

@@ -17,8 +17,20 @@ static void change_number(unsigned char *at, size_t bytes, uint64_t *random) {
     uint64_t number = 0;
     memcpy(&number, at, bytes);
     const uint64_t numbers[] = {
-        0, 1, 2, number + 1, number - 1, number * 2, number + 100, WIRE_CLOCK_MAX, WIRE_CLOCK_MAX - 1, UINT64_MAX,
-        UINT64_MAX - 1, UINT64_C(1) << 31, draw(random), draw(random) % 64,
+        0,
+        1,
+        2,
+        number + 1,
+        number - 1,
+        number * 2,
+        number + 100,
+        WIRE_CLOCK_MAX,
+        WIRE_CLOCK_MAX - 1,
+        UINT64_MAX,
+        UINT64_MAX - 1,
+        UINT64_C(1) << 31,
+        draw(random),
+        draw(random) % 64,
     };
     number = numbers[draw(random) % (sizeof numbers / sizeof *numbers)];
     memcpy(at, &number, bytes);
@@ -117,10 +129,54 @@ static void add_plan(struct message *message) {
     add_frame(message, sizeof(struct wire_endpoint));
 }
 
+/* Makes a PEER of this service and kind; false: there is none. */
+static bool forge_peer(unsigned service, unsigned kind, struct message *message) {
+    static const struct wire_batch batch = {.shard = 0, .bytes = 2};
+    message->type = MESSAGE_PEER;
+    message->peer.service = (uint8_t)service;
+    message->peer.kind = (uint8_t)kind;
+    switch (service * PEER_KINDS_MAX + kind) {
+    case SERVICE_FETCH *PEER_KINDS_MAX + FETCH_ASK_HOLDINGS:
+    case SERVICE_FETCH *PEER_KINDS_MAX + FETCH_HOLDINGS:
+    case SERVICE_PARTS *PEER_KINDS_MAX + PARTS_ASK:
+        add_frame(message, sizeof(uint32_t));
+        break;
+    case SERVICE_FETCH *PEER_KINDS_MAX + FETCH_PIECE:
+    case SERVICE_PARTS *PEER_KINDS_MAX + PARTS_PIECE:
+        add_frame(message, 2);
+        break;
+    case SERVICE_LOTS *PEER_KINDS_MAX + LOT_DONE:
+        add_row(message);
+        add_frame(message, sizeof(struct wire_metric_sum));
+        break;
+    case SERVICE_FEED *PEER_KINDS_MAX + FEED_ASK:
+        message->peer.feed.stages = 1;
+        add_frame(message, sizeof(uint32_t));
+        break;
+    case SERVICE_FEED *PEER_KINDS_MAX + FEED_DONE:
+        message->frames[message->frame_count++] = buffer_copy(&batch, sizeof batch);
+        add_frame(message, batch.bytes);
+        break;
+    case SERVICE_FEED *PEER_KINDS_MAX + FEED_GONE:
+        add_frame(message, sizeof(struct wire_batch));
+        add_frame(message, 0);
+        break;
+    case SERVICE_GOSSIP *PEER_KINDS_MAX + GOSSIP_OFFER:
+    case SERVICE_GOSSIP *PEER_KINDS_MAX + GOSSIP_ANSWER:
+        add_row(message);
+        break;
+    default:
+        break;
+    }
+    return strcmp(peer_name(service, kind), "unknown") != 0;
+}
+
 bool forge_message(unsigned type, struct message *message) {
     static const struct wire_machine machine = {.name = "i-0"};
-    static const struct wire_batch batch = {.shard = 0, .bytes = 2};
     memset(message, 0, sizeof *message);
+    if (type >= FORGE_PEER) {
+        return forge_peer((type - FORGE_PEER) / PEER_KINDS_MAX, (type - FORGE_PEER) % PEER_KINDS_MAX, message);
+    }
     message->type = (enum message_type)type;
     switch (type) {
     case MESSAGE_REGISTER:
@@ -145,17 +201,11 @@ bool forge_message(unsigned type, struct message *message) {
         add_frame(message, sizeof(double));
         break;
     case MESSAGE_PROGRESS:
-    case MESSAGE_LOT_METRICS:
         add_frame(message, sizeof(struct wire_metric_sum));
         break;
     case MESSAGE_WAITS:
         add_frame(message, sizeof(struct wire_server_wait));
         break;
-    case MESSAGE_FEED_ASK:
-        message->feed_ask.stages = 1;
-        add_frame(message, sizeof(uint32_t));
-        break;
-    case MESSAGE_HOLDINGS:
     case MESSAGE_EVALUATE:
     case MESSAGE_CHECKPOINT:
         add_frame(message, sizeof(uint32_t));
@@ -163,12 +213,7 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_REPORT:
     case MESSAGE_STATUS:
     case MESSAGE_NOTE:
-    case MESSAGE_SHARD:
         add_frame(message, 2);
-        break;
-    case MESSAGE_FEED:
-        message->frames[message->frame_count++] = buffer_copy(&batch, sizeof batch);
-        add_frame(message, batch.bytes);
         break;
     case MESSAGE_EVICT:
     case MESSAGE_GONE:
@@ -186,12 +231,10 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_FLUSH:
     case MESSAGE_ROWS:
     case MESSAGE_UPDATE:
-    case MESSAGE_LOT:
-    case MESSAGE_GOSSIP:
         add_row(message);
         break;
     default:
         break;
     }
-    return strcmp(message_name(type), "unknown") != 0;
+    return type != MESSAGE_PEER && strcmp(message_name(type), "unknown") != 0;
 }

@@ -4,7 +4,12 @@
 
 #include "agileml/wire/message.h"
 
-enum { FORGE_TYPES = 256, FORGE_PARTITIONS = 4, FORGE_SHARDS = 8 };
+enum {
+    FORGE_TYPES = 256,
+    FORGE_PEER = 128, /* and above: PEER of service (type - FORGE_PEER) / PEER_KINDS_MAX, kind the rest */
+    FORGE_PARTITIONS = 4,
+    FORGE_SHARDS = 8
+};
 
 /* Changes some fields or frames of the message, in copies of its frames, to values drawn from `random`: limits,
  * neighbours of the present value, or any value. The decoder accepts the result. The type stays; the epoch may

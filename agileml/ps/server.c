@@ -519,9 +519,9 @@ static void server_keep_early(struct server *server, actor_id from, const struct
 static void server_pass_on(struct server *server, actor_id from, const struct message *message) {
     struct message copy = message_share(message);
     bool outwards = from == server_agent(server);
-    actor_id receiver = outwards ? message->passed.receiver : server_agent(server);
+    actor_id receiver = outwards ? message->peer.receiver : server_agent(server);
     if (!outwards) {
-        copy.passed.sender = actor_node(from);
+        copy.peer.sender = actor_node(from);
     }
     if (server_knows(server, outwards ? receiver : from)) {
         server->io->send(server->io, receiver, &copy);
@@ -533,7 +533,7 @@ static void server_pass_on(struct server *server, actor_id from, const struct me
 void server_receive(void *self, actor_id from, struct message *message) {
     struct server *server = self;
     bool agent = from == server_agent(server); /* only our agent may send PLAN, FENCE and CHECKPOINT */
-    if (message_is_passed_on(message->type)) {
+    if (message->type == MESSAGE_PEER) {
         server_pass_on(server, from, message);
         return;
     }

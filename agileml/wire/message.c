@@ -1,6 +1,5 @@
 /* The table of all messages, and the encoder and decoder that walk it. See message.h. */
-#include "agileml/wire/message.h"
-
+#include "agileml/wire/layout.h"
 #include "agileml/wire/plan.h"
 #include "agileml/wire/records.h"
 #include "agileml/wire/rows.h"
@@ -11,50 +10,6 @@
 /* The head frame starts with: magic (2 bytes), version, type, frame count (4), epoch (8). */
 enum { HEAD_BYTES = 16, HEAD_MAGIC = 0x4C41 /* "AL" */ };
 
-enum field_kind { FIELD_END = 0, FIELD_U8, FIELD_I32, FIELD_U32, FIELD_U64, FIELD_ID, FIELD_F64, FIELD_TEXT };
-
-struct field {
-    enum field_kind kind;
-    size_t offset;    /* in struct message */
-    uint64_t maximum; /* of a whole number: its highest value; of a text: the bytes of its array */
-    const char *name; /* "MESSAGE.FIELD" */
-};
-
-enum { FIELDS_MAX = 24 /* of a message, including the FIELD_END entry */ };
-
-/* What a message's payload frames hold. */
-enum frame_kind {
-    FRAMES_NONE,
-    FRAMES_RECORDS, /* frame_count frames; frame i has whole records of record_bytes[i], at most record_max[i] */
-    FRAMES_ROWS     /* rows, see rows.h; or no frame */
-};
-
-struct layout {
-    const char *name;
-    enum frame_kind frames;
-    unsigned frame_count;
-    uint32_t record_bytes[5];
-    uint32_t record_max[5];
-    struct field fields[FIELDS_MAX];
-};
-
-#define FIELD(kind, member, limit)                                                                                     \
-    { kind, offsetof(struct message, member), limit, #member }
-#define U8(member, limit)  FIELD(FIELD_U8, member, limit)
-#define I32(member)        FIELD(FIELD_I32, member, 0)
-#define U32(member, limit) FIELD(FIELD_U32, member, limit)
-#define U64(member, limit) FIELD(FIELD_U64, member, limit)
-#define ID(member)         FIELD(FIELD_ID, member, ANY) /* printed in base 16 */
-#define F64(member)        FIELD(FIELD_F64, member, 0)
-#define TEXT(member)       FIELD(FIELD_TEXT, member, sizeof(((struct message *)0)->member))
-#define ANY                UINT64_MAX
-#define CLOCK              UINT64_C(0xFFFFFFF0)
-#define ITEMS              (UINT64_C(1) << 40) /* of a node: sums over nodes and clocks stay exact in JSON */
-#define TIME               (UINT64_C(1) << 48) /* microseconds: a sum over WIRE_NODES_MAX nodes does not overflow */
-#define NO_FRAMES                                                                                                      \
-    FRAMES_NONE, 0, {0}, {                                                                                             \
-        0                                                                                                              \
-    }
 #define TEXT_MESSAGE(title)                                                                                            \
     {                                                                                                                  \
         title, NO_FRAMES, {                                                                                            \
@@ -67,6 +22,41 @@ struct layout {
             U8(empty.unused, 0)                                                                                        \
         }                                                                                                              \
     }
+
+static int evaluate_check(const struct message *message, struct error *error) {
+    const uint32_t *shards = (const void *)message->frames[0]->data;
+    size_t count = message->frames[0]->size / sizeof *shards;
+    for (size_t s = 1; s < count; s++) {
+        if (shards[s - 1] >= shards[s]) {
+            return error_set(error, AML_EPROTOCOL, "EVALUATE: shard %u after shard %u, expected ascending numbers",
+                             shards[s], shards[s - 1]);
+        }
+    }
+    return count > 0 && shards[count - 1] < WIRE_SHARDS_MAX
+               ? 0
+               : error_set(error, AML_EPROTOCOL, "EVALUATE: no shards, or a number above %d", WIRE_SHARDS_MAX - 1);
+}
+
+static int flush_check(const struct message *message, struct error *error) {
+    const struct message_flush *flush = &message->flush;
+    if (flush->ring != 0 && (flush->piece != 0 || flush->more != 0)) {
+        return error_set(error, AML_EPROTOCOL, "FLUSH: a piece that travels by a ring");
+    }
+    return flush->more != 0 && flush->piece == WIRE_PIECES_MAX - 1
+               ? error_set(error, AML_EPROTOCOL, "FLUSH: more than %d pieces", WIRE_PIECES_MAX)
+               : 0;
+}
+
+static int allocation_check(const struct message *message, struct error *error) {
+    const struct wire_machine *machines = (const void *)message->frames[0]->data;
+    for (size_t m = 0; m < message->frames[0]->size / sizeof *machines; m++) {
+        if (machines[m].name[0] == '\0' || machines[m].tier > TIER_FEEDER) {
+            return error_set(error, AML_EPROTOCOL, "ALLOCATION: machine %zu has no name, or unknown tier %u", m,
+                             machines[m].tier);
+        }
+    }
+    return 0;
+}
 
 static const struct layout LAYOUTS[] = {
     [MESSAGE_REGISTER] =
@@ -100,7 +90,8 @@ static const struct layout LAYOUTS[] = {
                        U32(plan.partitions, WIRE_PARTITIONS_MAX), U32(plan.shards, WIRE_SHARDS_MAX),
                        U64(plan.final, CLOCK), U8(plan.recoverable, 1), U8(plan.transient, 1),
                        U8(plan.strategy, STRATEGY_ADPSGD), U8(plan.next_strategy, STRATEGY_ADPSGD),
-                       U64(plan.strategy_from, CLOCK), TEXT(plan.resume)}},
+                       U64(plan.strategy_from, CLOCK), TEXT(plan.resume)},
+                      plan_check},
     [MESSAGE_INPUT] = {"INPUT",
                        FRAMES_RECORDS,
                        2,
@@ -108,17 +99,11 @@ static const struct layout LAYOUTS[] = {
                        {WIRE_SHARDS_MAX, WIRE_INPUT_FILES_MAX},
                        {U64(input.reading, ANY), U64(input.own.items, ANY), U64(input.own.hash, ANY)}},
     [MESSAGE_LOADED] = {"LOADED",
-                        FRAMES_RECORDS,
-                        1,
-                        {sizeof(double)},
-                        {WIRE_TOTALS},
+                        RECORDS(sizeof(double), WIRE_TOTALS),
                         {U64(loaded.version, ANY), U64(loaded.items, ITEMS)}},
-    [MESSAGE_START] = {"START", FRAMES_RECORDS, 1, {sizeof(double)}, {WIRE_TOTALS}, {U64(start.items, ANY)}},
+    [MESSAGE_START] = {"START", RECORDS(sizeof(double), WIRE_TOTALS), {U64(start.items, ANY)}},
     [MESSAGE_PROGRESS] = {"PROGRESS",
-                          FRAMES_RECORDS,
-                          1,
-                          {sizeof(struct wire_metric_sum)},
-                          {WIRE_METRICS_MAX},
+                          RECORDS(sizeof(struct wire_metric_sum), WIRE_METRICS_MAX),
                           {ID(progress.origin),
                            U64(progress.clock, CLOCK),
                            U8(progress.evaluation, 1),
@@ -151,7 +136,7 @@ static const struct layout LAYOUTS[] = {
                                 U64(heartbeat_ack.barrier, ANY), U64(heartbeat_ack.barrier_clock, CLOCK),
                                 U64(heartbeat_ack.final, CLOCK), U64(heartbeat_ack.input, ANY),
                                 U32(heartbeat_ack.feed_threads, 65535)}},
-    [MESSAGE_SAVE] = {"SAVE", FRAMES_RECORDS, 1, {sizeof(double)}, {WIRE_METRICS_MAX}, {U32(save.attempt, ANY)}},
+    [MESSAGE_SAVE] = {"SAVE", RECORDS(sizeof(double), WIRE_METRICS_MAX), {U32(save.attempt, ANY)}},
     [MESSAGE_SAVED] = {"SAVED", NO_FRAMES, {U32(saved.attempt, ANY), I32(saved.code), TEXT(saved.text)}},
     [MESSAGE_DONE] = EMPTY_MESSAGE("DONE"),
     [MESSAGE_LEAVE] = EMPTY_MESSAGE("LEAVE"),
@@ -159,39 +144,25 @@ static const struct layout LAYOUTS[] = {
     [MESSAGE_ABORT] = TEXT_MESSAGE("ABORT"),
     [MESSAGE_FENCE] = EMPTY_MESSAGE("FENCE"),
     [MESSAGE_EVICT] = {"EVICT",
-                       FRAMES_RECORDS,
-                       1,
-                       {WIRE_NAME_MAX},
-                       {WIRE_NODES_MAX},
+                       RECORDS(WIRE_NAME_MAX, WIRE_NODES_MAX),
                        {U64(evict.request, ANY), U32(evict.notice_ms, UINT32_MAX)}},
     [MESSAGE_GONE] = {"GONE",
-                      FRAMES_RECORDS,
-                      1,
-                      {WIRE_NAME_MAX},
-                      {WIRE_NODES_MAX},
+                      RECORDS(WIRE_NAME_MAX, WIRE_NODES_MAX),
                       {U64(gone.request, ANY), U32(gone.signal, WIRE_SIGNAL_MAX)}},
     [MESSAGE_ALLOCATION] = {"ALLOCATION",
-                            FRAMES_RECORDS,
-                            1,
-                            {sizeof(struct wire_machine)},
-                            {WIRE_NODES_MAX},
-                            {U64(allocation.request, ANY)}},
-    [MESSAGE_NOTE] = {"NOTE", FRAMES_RECORDS, 1, {1}, {WIRE_NOTE_MAX}, {U64(note.request, ANY)}},
+                            RECORDS(sizeof(struct wire_machine), WIRE_NODES_MAX),
+                            {U64(allocation.request, ANY)},
+                            allocation_check},
+    [MESSAGE_NOTE] = {"NOTE", RECORDS(1, WIRE_NOTE_MAX), {U64(note.request, ANY)}},
     [MESSAGE_APP_NOTE] = {"APP_NOTE", NO_FRAMES, {U64(app_note.request, ANY), TEXT(app_note.text)}},
     [MESSAGE_OUTCOME] = {"OUTCOME", NO_FRAMES, {U64(outcome.request, ANY), I32(outcome.code), TEXT(outcome.text)}},
-    [MESSAGE_STATUS] = {"STATUS", FRAMES_RECORDS, 1, {1}, {WIRE_STATUS_MAX}, {U64(status.request, ANY)}},
+    [MESSAGE_STATUS] = {"STATUS", RECORDS(1, WIRE_STATUS_MAX), {U64(status.request, ANY)}},
     [MESSAGE_FENCED] = {"FENCED",
-                        FRAMES_RECORDS,
-                        1,
-                        {sizeof(struct wire_restore_point)},
-                        {WIRE_RESTORE_POINTS_MAX},
+                        RECORDS(sizeof(struct wire_restore_point), WIRE_RESTORE_POINTS_MAX),
                         {U64(fenced.begun, CLOCK), U64(fenced.committed, CLOCK)}},
     [MESSAGE_REJOIN] = EMPTY_MESSAGE("REJOIN"),
     [MESSAGE_CHECKPOINT] = {"CHECKPOINT",
-                            FRAMES_RECORDS,
-                            1,
-                            {sizeof(uint32_t)},
-                            {WIRE_PARTITIONS_MAX},
+                            RECORDS(sizeof(uint32_t), WIRE_PARTITIONS_MAX),
                             {U64(checkpoint.number, ANY), U64(checkpoint.clock, CLOCK),
                              U64(checkpoint.committed, CLOCK), TEXT(checkpoint.path)}},
     [MESSAGE_WRITTEN] = {"WRITTEN",
@@ -201,10 +172,7 @@ static const struct layout LAYOUTS[] = {
                           U32(written.checksum, UINT32_MAX), TEXT(written.text)}},
     [MESSAGE_CHECKPOINT_NOW] = {"CHECKPOINT_NOW", NO_FRAMES, {U64(checkpoint_now.request, ANY)}},
     [MESSAGE_REPLICAS] = {"REPLICAS",
-                          FRAMES_RECORDS,
-                          1,
-                          {sizeof(struct wire_restore_point)},
-                          {WIRE_RESTORE_POINTS_MAX},
+                          RECORDS(sizeof(struct wire_restore_point), WIRE_RESTORE_POINTS_MAX),
                           {U64(replicas.version, ANY), U8(replicas.fenced, 1), U8(replicas.in_step, 1),
                            U64(replicas.committed, CLOCK)}},
     [MESSAGE_CRASHED] = {"CRASHED",
@@ -212,126 +180,60 @@ static const struct layout LAYOUTS[] = {
                          {U32(crashed.signal, WIRE_SIGNAL_MAX), I32(crashed.status), U64(crashed.clock, CLOCK),
                           TEXT(crashed.function)}},
     [MESSAGE_WAITS] = {"WAITS",
-                       FRAMES_RECORDS,
-                       1,
-                       {sizeof(struct wire_server_wait)},
-                       {WIRE_NODES_MAX},
+                       RECORDS(sizeof(struct wire_server_wait), WIRE_NODES_MAX),
                        {U64(waits.version, ANY), U64(waits.clocks, CLOCK)}},
     [MESSAGE_ACCUSE] = {"ACCUSE", NO_FRAMES, {ID(accuse.accused), TEXT(accuse.text)}},
     [MESSAGE_OBSERVE] = {"OBSERVE", NO_FRAMES, {U64(observe.from, ANY)}},
-    [MESSAGE_REPORT] =
-        {"REPORT", FRAMES_RECORDS, 1, {1}, {WIRE_JSON_MAX}, {U64(report.number, ANY), U64(report.oldest, ANY)}},
+    [MESSAGE_REPORT] = {"REPORT", RECORDS(1, WIRE_JSON_MAX), {U64(report.number, ANY), U64(report.oldest, ANY)}},
     [MESSAGE_STOP] = TEXT_MESSAGE("STOP"),
-    [MESSAGE_SUBSCRIBE] = {"SUBSCRIBE",
-                           FRAMES_ROWS,
-                           0,
-                           {0},
-                           {0},
-                           {U32(subscribe.partition, WIRE_PARTITIONS_MAX - 1), U64(subscribe.request, ANY),
-                            U64(subscribe.after, ANY), U64(subscribe.known, CLOCK), U8(subscribe.again, 1),
-                            U8(subscribe.only, 1)}},
+    [MESSAGE_SUBSCRIBE] =
+        {"SUBSCRIBE",
+         ROWS,
+         {U32(subscribe.partition, WIRE_PARTITIONS_MAX - 1), U64(subscribe.request, ANY), U64(subscribe.after, ANY),
+          U64(subscribe.known, CLOCK), U8(subscribe.again, 1), U8(subscribe.only, 1)}},
     [MESSAGE_PULL] = {"PULL",
                       NO_FRAMES,
                       {U32(pull.partition, WIRE_PARTITIONS_MAX - 1), U64(pull.number, ANY), U64(pull.clock, CLOCK),
                        U8(pull.again, 1)}},
-    [MESSAGE_PUSH] = {"PUSH",
-                      FRAMES_ROWS,
-                      0,
-                      {0},
-                      {0},
-                      {U32(push.partition, WIRE_PARTITIONS_MAX - 1), U64(push.from_clock, CLOCK),
-                       U64(push.clock, CLOCK), U64(push.durable, CLOCK), U64(push.durable_from, CLOCK),
-                       U64(push.received, CLOCK), U32(push.pieces, WIRE_PIECES_MAX), U64(push.request, ANY),
-                       U64(push.pull, ANY), U64(push.subscribed, ANY), U8(push.left_out, 1), U64(push.ring, ANY)}},
-    [MESSAGE_FLUSH] = {"FLUSH",
-                       FRAMES_ROWS,
-                       0,
-                       {0},
-                       {0},
-                       {U32(flush.partition, WIRE_PARTITIONS_MAX - 1), ID(flush.origin), U64(flush.clock, CLOCK),
-                        U32(flush.piece, WIRE_PIECES_MAX - 1), U8(flush.more, 1), U64(flush.ring, ANY),
-                        U64(flush.committed, CLOCK)}},
+    [MESSAGE_PUSH] =
+        {"PUSH",
+         ROWS,
+         {U32(push.partition, WIRE_PARTITIONS_MAX - 1), U64(push.from_clock, CLOCK), U64(push.clock, CLOCK),
+          U64(push.durable, CLOCK), U64(push.durable_from, CLOCK), U64(push.received, CLOCK),
+          U32(push.pieces, WIRE_PIECES_MAX), U64(push.request, ANY), U64(push.pull, ANY), U64(push.subscribed, ANY),
+          U8(push.left_out, 1), U64(push.ring, ANY)}},
+    [MESSAGE_FLUSH] =
+        {"FLUSH",
+         ROWS,
+         {U32(flush.partition, WIRE_PARTITIONS_MAX - 1), ID(flush.origin), U64(flush.clock, CLOCK),
+          U32(flush.piece, WIRE_PIECES_MAX - 1), U8(flush.more, 1), U64(flush.ring, ANY), U64(flush.committed, CLOCK)},
+         flush_check},
     [MESSAGE_SCAN] = {"SCAN",
                       NO_FRAMES,
                       {U32(scan.partition, WIRE_PARTITIONS_MAX - 1), U32(scan.table, WIRE_TABLES_MAX - 1),
                        U64(scan.cursor, ANY), U64(scan.min_clock, CLOCK)}},
-    [MESSAGE_ROWS] = {"ROWS",
-                      FRAMES_ROWS,
-                      0,
-                      {0},
-                      {0},
-                      {U32(rows.partition, WIRE_PARTITIONS_MAX - 1), U32(rows.table, WIRE_TABLES_MAX - 1),
-                       U64(rows.cursor, ANY), U64(rows.next, ANY)}},
+    [MESSAGE_ROWS] =
+        {"ROWS",
+         ROWS,
+         {U32(rows.partition, WIRE_PARTITIONS_MAX - 1), U32(rows.table, WIRE_TABLES_MAX - 1), U64(rows.cursor, ANY),
+          U64(rows.next, ANY)}},
     [MESSAGE_FOLLOW] = {"FOLLOW",
                         NO_FRAMES,
                         {U32(follow.partition, WIRE_PARTITIONS_MAX - 1), U64(follow.number, ANY), U8(follow.again, 1),
                          U8(follow.caught_up, 1), U64(follow.clock, CLOCK), U64(follow.cursor, ANY)}},
-    [MESSAGE_UPDATE] = {"UPDATE",
-                        FRAMES_ROWS,
-                        0,
-                        {0},
-                        {0},
-                        {U32(update.partition, WIRE_PARTITIONS_MAX - 1), U8(update.piece, 1),
-                         U64(update.from_clock, CLOCK), U64(update.clock, CLOCK), U64(update.committed, CLOCK),
-                         U64(update.cursor, ANY), U64(update.next, ANY), U64(update.follow, ANY)}},
+    [MESSAGE_UPDATE] =
+        {"UPDATE",
+         ROWS,
+         {U32(update.partition, WIRE_PARTITIONS_MAX - 1), U8(update.piece, 1), U64(update.from_clock, CLOCK),
+          U64(update.clock, CLOCK), U64(update.committed, CLOCK), U64(update.cursor, ANY), U64(update.next, ANY),
+          U64(update.follow, ANY)}},
     [MESSAGE_EVALUATE] = {"EVALUATE",
-                          FRAMES_RECORDS,
-                          1,
-                          {sizeof(uint32_t)},
-                          {WIRE_SHARDS_MAX},
-                          {ID(evaluate.origin), U64(evaluate.clock, CLOCK)}},
-    [MESSAGE_LOT] = {"LOT",
-                     FRAMES_ROWS,
-                     0,
-                     {0},
-                     {0},
-                     {U8(lot.kind, LOT_LEFT), U32(lot.lot, WIRE_LOTS_MAX - 1), U64(lot.clock, CLOCK),
-                      U64(lot.claim, ANY), U64(lot.digest, ANY), U64(lot.items, ITEMS), ID(lot.passed.receiver),
-                      ID(lot.passed.sender)}},
-    [MESSAGE_GOSSIP] = {"GOSSIP",
-                        FRAMES_ROWS,
-                        0,
-                        {0},
-                        {0},
-                        {U8(gossip.kind, GOSSIP_ANSWER), U64(gossip.clock, CLOCK), U64(gossip.claim, ANY),
-                         ID(gossip.passed.receiver), ID(gossip.passed.sender)}},
-    [MESSAGE_LOT_METRICS] = {"LOT_METRICS",
-                             FRAMES_RECORDS,
-                             1,
-                             {sizeof(struct wire_metric_sum)},
-                             {WIRE_METRICS_MAX},
-                             {U64(lot_metrics.claim, ANY), ID(lot_metrics.passed.receiver),
-                              ID(lot_metrics.passed.sender)}},
-    [MESSAGE_HOLDINGS] = {"HOLDINGS",
-                          FRAMES_RECORDS,
-                          1,
-                          {sizeof(uint32_t)},
-                          {WIRE_SHARDS_MAX},
-                          {U8(holdings.answer, 1), U64(holdings.claim, ANY), ID(holdings.passed.receiver),
-                           ID(holdings.passed.sender)}},
-    [MESSAGE_SHARD] = {"SHARD",
-                       FRAMES_RECORDS,
-                       1,
-                       {1},
-                       {WIRE_SHARD_PIECE_MAX},
-                       {U8(shard.kind, SHARD_LATER), U32(shard.shard, WIRE_SHARDS_MAX - 1),
-                        U32(shard.part, WIRE_NODES_MAX), U32(shard.parts, WIRE_NODES_MAX), U64(shard.claim, ANY),
-                        U64(shard.offset, ANY), U64(shard.size, ANY), ID(shard.passed.receiver),
-                        ID(shard.passed.sender)}},
-    [MESSAGE_FEED_ASK] = {"FEED_ASK",
-                          FRAMES_RECORDS,
-                          1,
-                          {sizeof(uint32_t)},
-                          {WIRE_FEED_SHARDS_MAX},
-                          {U8(feed_ask.stages, WIRE_STAGES_MAX), U64(feed_ask.clock, CLOCK), U64(feed_ask.claim, ANY),
-                           U64(feed_ask.begun, CLOCK), ID(feed_ask.passed.receiver), ID(feed_ask.passed.sender)}},
-    [MESSAGE_FEED] = {"FEED",
-                      FRAMES_RECORDS,
-                      2,
-                      {sizeof(struct wire_batch), 1},
-                      {WIRE_FEED_SHARDS_MAX, WIRE_FEED_BYTES_MAX},
-                      {U8(feed.kind, FEED_GONE), U64(feed.clock, CLOCK), U64(feed.claim, ANY), ID(feed.passed.receiver),
-                       ID(feed.passed.sender)}},
+                          RECORDS(sizeof(uint32_t), WIRE_SHARDS_MAX),
+                          {ID(evaluate.origin), U64(evaluate.clock, CLOCK)},
+                          evaluate_check},
+    [MESSAGE_PEER] = {"PEER",
+                      NO_FRAMES,
+                      {U8(peer.service, ANY), U8(peer.kind, ANY), ID(peer.receiver), ID(peer.sender)}},
     [MESSAGE_PULSE] = {"PULSE", NO_FRAMES, {U8(pulse.kind, PULSE_SUSPECT), U64(pulse.number, ANY), ID(pulse.suspect)}},
 };
 
@@ -342,10 +244,9 @@ static const struct layout *layout_of(unsigned type) {
     return &LAYOUTS[type];
 }
 
-int actor_compare(const void *one, const void *other) {
-    actor_id a = *(const actor_id *)one;
-    actor_id b = *(const actor_id *)other;
-    return a < b ? -1 : a > b;
+/* What a PEER's head has after these fields; NULL: the message is no PEER, or of no kind that exists. */
+static const struct layout *inner_layout(const struct message *message) {
+    return message->type == MESSAGE_PEER ? peer_layout(&message->peer) : NULL;
 }
 
 static const char *const TIER_TEXTS[TIERS] = {"reliable", "transient", "feeder"};
@@ -419,14 +320,8 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_ROWS:
     case MESSAGE_FOLLOW:
     case MESSAGE_UPDATE:
-    case MESSAGE_LOT:
-    case MESSAGE_LOT_METRICS:
-    case MESSAGE_GOSSIP:
-    case MESSAGE_HOLDINGS:
-    case MESSAGE_SHARD:
+    case MESSAGE_PEER:
     case MESSAGE_PULSE:
-    case MESSAGE_FEED_ASK:
-    case MESSAGE_FEED:
         return ROLE_NODE;
     }
     return 0;
@@ -451,8 +346,19 @@ static size_t field_bytes(const struct field *field) {
     return 0;
 }
 
+/* Writes the fields to `to`, and returns their bytes. */
+static size_t fields_encode(const struct message *message, const struct layout *layout, unsigned char *to) {
+    size_t at = 0;
+    for (const struct field *field = layout->fields; field->kind != FIELD_END; field++) {
+        size_t bytes = field_bytes(field);
+        memcpy(to + at, (const unsigned char *)message + field->offset, bytes);
+        at += bytes;
+    }
+    return at;
+}
+
 size_t message_encode_head(const struct message *message, unsigned char *head) {
-    const struct layout *layout = layout_of(message->type);
+    const struct layout *inner = inner_layout(message);
     uint16_t magic = HEAD_MAGIC;
     uint32_t frames = message->frame_count;
     memcpy(head, &magic, 2);
@@ -460,13 +366,8 @@ size_t message_encode_head(const struct message *message, unsigned char *head) {
     head[3] = (unsigned char)message->type;
     memcpy(head + 4, &frames, 4);
     memcpy(head + 8, &message->epoch, 8);
-    size_t at = HEAD_BYTES;
-    for (const struct field *field = layout->fields; field->kind != FIELD_END; field++) {
-        size_t bytes = field_bytes(field);
-        memcpy(head + at, (const unsigned char *)message + field->offset, bytes);
-        at += bytes;
-    }
-    return at;
+    size_t at = HEAD_BYTES + fields_encode(message, layout_of(message->type), head + HEAD_BYTES);
+    return inner != NULL ? at + fields_encode(message, inner, head + at) : at;
 }
 
 static void field_print(FILE *out, const struct field *field, const unsigned char *value) {
@@ -501,11 +402,19 @@ static void field_print(FILE *out, const struct field *field, const unsigned cha
     }
 }
 
-void message_print(FILE *out, const struct message *message) {
-    const struct layout *layout = layout_of(message->type);
-    fprintf(out, "%s epoch %llu", message_name(message->type), (unsigned long long)message->epoch);
+static void fields_print(FILE *out, const struct message *message, const struct layout *layout) {
     for (const struct field *field = layout->fields; field->kind != FIELD_END; field++) {
         field_print(out, field, (const unsigned char *)message + field->offset);
+    }
+}
+
+void message_print(FILE *out, const struct message *message) {
+    const struct layout *inner = inner_layout(message);
+    fprintf(out, "%s epoch %llu", inner != NULL ? inner->name : message_name(message->type),
+            (unsigned long long)message->epoch);
+    fields_print(out, message, layout_of(message->type));
+    if (inner != NULL) {
+        fields_print(out, message, inner);
     }
 }
 
@@ -531,94 +440,34 @@ static int field_check(const struct field *field, const unsigned char *value) {
     return 1;
 }
 
+static int records_frame_check(const struct message *message, const struct layout *layout, unsigned frame,
+                               unsigned number, struct error *error) {
+    size_t size = message->frames[frame]->size;
+    if (size % layout->record_bytes[number] != 0 || size / layout->record_bytes[number] > layout->record_max[number]) {
+        return error_set(error, AML_EPROTOCOL, "%s: frame %u has %zu bytes, expected up to %u records of %u",
+                         layout->name, frame, size, layout->record_max[number], layout->record_bytes[number]);
+    }
+    return 0;
+}
+
 static int frames_check(const struct message *message, const struct layout *layout, struct error *error) {
+    bool rows = layout->frames == FRAMES_ROWS || layout->frames == FRAMES_ROWS_AND_RECORDS;
     for (unsigned i = 0; i < message->frame_count; i++) {
         if (message->frames[i]->size > WIRE_FRAME_BYTES_MAX) {
             return error_set(error, AML_EPROTOCOL, "%s: frame %u has %zu bytes, more than %llu", layout->name, i,
                              message->frames[i]->size, (unsigned long long)WIRE_FRAME_BYTES_MAX);
         }
     }
-    if (layout->frames == FRAMES_NONE || layout->frames == FRAMES_RECORDS) {
-        if (message->frame_count != layout->frame_count) {
-            return error_set(error, AML_EPROTOCOL, "%s: %u payload frames, expected %u", layout->name,
-                             message->frame_count, layout->frame_count);
-        }
-        for (unsigned i = 0; i < layout->frame_count; i++) {
-            size_t size = message->frames[i]->size;
-            if (size % layout->record_bytes[i] != 0 || size / layout->record_bytes[i] > layout->record_max[i]) {
-                return error_set(error, AML_EPROTOCOL, "%s: frame %u has %zu bytes, expected up to %u records of %u",
-                                 layout->name, i, size, layout->record_max[i], layout->record_bytes[i]);
-            }
-        }
-        return 0;
+    if (rows ? message->frame_count < layout->frame_count : message->frame_count != layout->frame_count) {
+        return error_set(error, AML_EPROTOCOL, "%s: %u payload frames, expected %u", layout->name, message->frame_count,
+                         layout->frame_count);
     }
-    return rows_frames_check(message, layout->name, error);
-}
-
-static int evaluate_check(const struct message *message, struct error *error) {
-    const uint32_t *shards = (const void *)message->frames[0]->data;
-    size_t count = message->frames[0]->size / sizeof *shards;
-    for (size_t s = 1; s < count; s++) {
-        if (shards[s - 1] >= shards[s]) {
-            return error_set(error, AML_EPROTOCOL, "EVALUATE: shard %u after shard %u, expected ascending numbers",
-                             shards[s], shards[s - 1]);
-        }
+    unsigned first = message->frame_count - layout->frame_count; /* of the records; those before have rows */
+    int result = 0;
+    for (unsigned i = 0; i < layout->frame_count && result == 0; i++) {
+        result = records_frame_check(message, layout, first + i, i, error);
     }
-    return count > 0 && shards[count - 1] < WIRE_SHARDS_MAX
-               ? 0
-               : error_set(error, AML_EPROTOCOL, "EVALUATE: no shards, or a number above %d", WIRE_SHARDS_MAX - 1);
-}
-
-static int flush_check(const struct message *message, struct error *error) {
-    const struct message_flush *flush = &message->flush;
-    if (flush->ring != 0 && (flush->piece != 0 || flush->more != 0)) {
-        return error_set(error, AML_EPROTOCOL, "FLUSH: a piece that travels by a ring");
-    }
-    return flush->more != 0 && flush->piece == WIRE_PIECES_MAX - 1
-               ? error_set(error, AML_EPROTOCOL, "FLUSH: more than %d pieces", WIRE_PIECES_MAX)
-               : 0;
-}
-
-static int allocation_check(const struct message *message, struct error *error) {
-    const struct wire_machine *machines = (const void *)message->frames[0]->data;
-    for (size_t m = 0; m < message->frames[0]->size / sizeof *machines; m++) {
-        if (machines[m].name[0] == '\0' || machines[m].tier > TIER_FEEDER) {
-            return error_set(error, AML_EPROTOCOL, "ALLOCATION: machine %zu has no name, or unknown tier %u", m,
-                             machines[m].tier);
-        }
-    }
-    return 0;
-}
-
-static int feed_ask_check(const struct message *message, struct error *error) {
-    size_t count;
-    const uint32_t *shards = feed_ask_shards(message, &count);
-    for (size_t s = 0; s < count; s++) {
-        if (shards[s] >= WIRE_SHARDS_MAX || (s > 0 && shards[s] <= shards[s - 1])) {
-            return error_set(error, AML_EPROTOCOL, "FEED_ASK: shard %u out of range or out of order", shards[s]);
-        }
-    }
-    return 0;
-}
-
-/* Checks that the batches' sizes add up to the frame of their bytes. */
-static int feed_check(const struct message *message, struct error *error) {
-    size_t count;
-    const struct wire_batch *batches = feed_batches(message, &count);
-    uint64_t bytes = 0;
-    for (size_t b = 0; b < count; b++) {
-        if (batches[b].shard >= WIRE_SHARDS_MAX || batches[b].bytes > WIRE_BATCH_BYTES_MAX ||
-            (message->feed.kind == FEED_GONE && batches[b].bytes != 0)) {
-            return error_set(error, AML_EPROTOCOL, "FEED: a batch of shard %u with %u bytes", batches[b].shard,
-                             batches[b].bytes);
-        }
-        bytes += batches[b].bytes;
-    }
-    if (count == 0 || bytes != message->frames[FEED_BYTES]->size) {
-        return error_set(error, AML_EPROTOCOL, "FEED: %zu batches of %llu bytes in all, but %zu bytes arrived", count,
-                         (unsigned long long)bytes, message->frames[FEED_BYTES]->size);
-    }
-    return 0;
+    return result == 0 && rows ? rows_frames_check(message, first, layout->name, error) : result;
 }
 
 /* Checks the contents of records. Every text must end, as texts are used in place. Some messages have a check of their
@@ -659,13 +508,24 @@ static int records_check(const struct message *message, const struct layout *lay
         return error_set(error, AML_EPROTOCOL, "%s: %zu bytes of totals, expected %d totals", layout->name,
                          message->frames[0]->size, WIRE_TOTALS);
     }
-    return message->type == MESSAGE_PLAN         ? plan_check(message, error)
-           : message->type == MESSAGE_EVALUATE   ? evaluate_check(message, error)
-           : message->type == MESSAGE_ALLOCATION ? allocation_check(message, error)
-           : message->type == MESSAGE_FEED_ASK   ? feed_ask_check(message, error)
-           : message->type == MESSAGE_FEED       ? feed_check(message, error)
-           : message->type == MESSAGE_FLUSH      ? flush_check(message, error)
-                                                 : 0;
+    return layout->check != NULL ? layout->check(message, error) : 0;
+}
+
+/* Takes the fields from the head, where `*at` is, and moves on. */
+static int fields_decode(struct message *message, const struct layout *layout, const unsigned char *head, size_t size,
+                         size_t *at, struct error *error) {
+    for (const struct field *field = layout->fields; field->kind != FIELD_END; field++) {
+        size_t wanted = field_bytes(field);
+        if (size - *at < wanted) {
+            return error_set(error, AML_EPROTOCOL, "%s: a head frame of %zu bytes is too short", layout->name, size);
+        }
+        if (!field_check(field, head + *at)) {
+            return error_set(error, AML_EPROTOCOL, "%s: the field at byte %zu is out of its range", layout->name, *at);
+        }
+        memcpy((unsigned char *)message + field->offset, head + *at, wanted);
+        *at += wanted;
+    }
+    return 0;
 }
 
 int message_decode_head(struct message *message, const void *head, size_t size, struct error *error) {
@@ -695,21 +555,17 @@ int message_decode_head(struct message *message, const void *head, size_t size, 
     message->type = bytes[3];
     memcpy(&message->epoch, bytes + 8, 8);
     size_t at = HEAD_BYTES;
-    for (const struct field *field = layout->fields; field->kind != FIELD_END; field++) {
-        size_t wanted = field_bytes(field);
-        if (size - at < wanted) {
-            return error_set(error, AML_EPROTOCOL, "%s: a head frame of %zu bytes is too short", layout->name, size);
-        }
-        if (!field_check(field, bytes + at)) {
-            return error_set(error, AML_EPROTOCOL, "%s: the field at byte %zu is out of its range", layout->name, at);
-        }
-        memcpy((unsigned char *)message + field->offset, bytes + at, wanted);
-        at += wanted;
+    int result = fields_decode(message, layout, bytes, size, &at, error);
+    if (result == 0 && message->type == MESSAGE_PEER) {
+        layout = inner_layout(message);
+        result = layout != NULL ? fields_decode(message, layout, bytes, size, &at, error)
+                                : error_set(error, AML_EPROTOCOL, "PEER: unknown service %u, or its unknown kind %u",
+                                            message->peer.service, message->peer.kind);
     }
-    if (at != size) {
+    if (result == 0 && at != size) {
         return error_set(error, AML_EPROTOCOL, "%s: a head frame of %zu bytes, expected %zu", layout->name, size, at);
     }
-    int result = frames_check(message, layout, error);
+    result = result != 0 ? result : frames_check(message, layout, error);
     return result != 0 ? result : records_check(message, layout, error);
 }
 

@@ -10,6 +10,7 @@
 #include "agileml/base/error.h"
 #include "agileml/collective/strategy.h"
 #include "agileml/types.h"
+#include "agileml/wire/peer.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,52 +19,10 @@
 #error "payload frames are little-endian and used in place: AgileML needs a little-endian machine"
 #endif
 
-/* ---- Who speaks ---- */
-
-/* An actor is one part of one process, as long as the process runs. The upper 48 bits are random, chosen when the
- * process starts: they name the node's incarnation. The lower 16 bits name the part: 0 is the worker runtime and the
- * node agent, 1.. are the server threads. */
-typedef uint64_t actor_id;
-enum { ACTOR_PART_BITS = 16, ACTOR_PART_MAX = 0xFFFF };
-static const actor_id ACTOR_NONE = 0;
-static const actor_id ACTOR_CONTROLLER = 1; /* node bits 0, which no node has */
-
-static inline actor_id actor_of_part(actor_id node, unsigned part) {
-    return (node & ~(actor_id)ACTOR_PART_MAX) | part;
-}
-static inline actor_id actor_node(actor_id actor) {
-    return actor & ~(actor_id)ACTOR_PART_MAX;
-}
-static inline unsigned actor_part(actor_id actor) {
-    return (unsigned)(actor & ACTOR_PART_MAX);
-}
-
-/* A process's *pulse*: the part that answers as long as the process runs, whatever its other parts do. */
-enum { ACTOR_PART_PULSE = 0x7FFF };
-static inline actor_id actor_pulse(actor_id node) {
-    return actor_of_part(node, ACTOR_PART_PULSE);
-}
-static inline int actor_is_pulse(actor_id actor) {
-    return actor_part(actor) == ACTOR_PART_PULSE;
-}
-
-/* Compares two actors, or two records that begin with an actor, for qsort and bsearch. */
-int actor_compare(const void *one, const void *other);
-
-/* An *origin* delivers flushes. It is a node's worker runtime (part 0), or that runtime's catch-up origin of an epoch.
- * Under its catch-up origin the runtime does the work that lost nodes have left undone. */
-enum { ACTOR_PART_CATCH_UP = 0x8000 };
-static inline actor_id origin_catch_up(actor_id node, uint64_t epoch) {
-    return actor_of_part(node, ACTOR_PART_CATCH_UP | (unsigned)(epoch & (ACTOR_PART_CATCH_UP - 1)));
-}
-static inline int origin_is_catch_up(actor_id origin) {
-    return (actor_part(origin) & ACTOR_PART_CATCH_UP) != 0;
-}
-
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 29,
+    WIRE_VERSION = 30,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -99,11 +58,11 @@ enum {
     WIRE_APP_NOTES_MAX = 64,        /* different APP_NOTE texts in a job's report */
     WIRE_STATUS_MAX = 1 << 26,      /* the answer to STATUS */
     WIRE_LOTS_MAX = 8,              /* of a node */
-    WIRE_FEED_SHARDS_MAX = 64,      /* in one FEED_ASK or FEED */
+    WIRE_FEED_SHARDS_MAX = 64,      /* in one FEED_ASK or its answer */
     WIRE_STAGES_MAX = 16,           /* of an app */
     WIRE_BATCH_BYTES_MAX = 1 << 26, /* of one batch */
-    WIRE_FEED_BYTES_MAX = 1 << 27,  /* of all batches in one FEED */
-    MESSAGE_FRAMES_MAX = 1 + 2 * WIRE_TABLES_MAX
+    WIRE_FEED_BYTES_MAX = 1 << 27,  /* of all batches in one FEED_DONE */
+    MESSAGE_FRAMES_MAX = 2 + 2 * WIRE_TABLES_MAX
 };
 static const uint64_t WIRE_FRAME_BYTES_MAX = UINT64_C(1) << 30;
 static const uint64_t WIRE_CLOCK_MAX = UINT64_C(0xFFFFFFF0); /* servers keep a row's clock in 32 bits */
@@ -161,14 +120,8 @@ enum message_type {
     /* follower <-> serving replica */
     MESSAGE_FOLLOW = 38,
     MESSAGE_UPDATE = 39,
-    /* node <-> node, passed on by a server (struct message_passed) */
-    MESSAGE_LOT = 43,
-    MESSAGE_LOT_METRICS = 44,
-    MESSAGE_HOLDINGS = 46,
-    MESSAGE_SHARD = 47,
-    MESSAGE_FEED_ASK = 48,
-    MESSAGE_FEED = 49,
-    MESSAGE_GOSSIP = 51,
+    /* node <-> node, passed on by a server */
+    MESSAGE_PEER = 43,
     /* controller -> node */
     MESSAGE_EVALUATE = 40,
     /* between pulses; pulse <-> controller */
@@ -605,118 +558,6 @@ struct message_rows {
     uint64_t next;   /* the cursor of the next piece; 0: this is the last piece */
 };
 
-/* The services of nodes for each other (workers/node/node_service.h). */
-enum service { SERVICE_FETCH, SERVICE_PARTS, SERVICE_LOTS, SERVICE_FEED, SERVICE_GOSSIP, SERVICES };
-
-/* The beginning of all messages between nodes. Nodes have no connections to each other: a server passes these messages
- * on. */
-struct message_passed {
-    actor_id receiver; /* the node for which the message is */
-    actor_id sender;   /* the node that sent it; set by the server that receives the message from there */
-};
-
-/* A lot is a part of a node's work in a clock that another node, its helper, may do (docs/design.md, "Lots"). The
- * helper of a lot is fixed.
- *
- *   LOT_ASK    helper -> owner: the helper has finished its own work and offers to do the lot
- *   LOT_GIVE   owner -> helper: do the lot
- *   LOT_KEEP   owner -> helper: the owner has done the lot, is doing it, or does not work on that clock
- *   LOT_DONE   helper -> owner: the lot's deltas. Frames: rows
- *   LOT_LEFT   helper -> owner: the helper will not do the lot after all
- *
- * The owner adds the helper's deltas to its own flush. If they do not come, the owner does the lot itself, so a lost
- * message costs only time. */
-enum lot_kind { LOT_ASK = 0, LOT_GIVE, LOT_KEEP, LOT_DONE, LOT_LEFT };
-
-struct message_lot {
-    struct message_passed passed;
-    uint8_t kind;    /* enum lot_kind */
-    uint32_t lot;    /* its number */
-    uint64_t clock;  /* of the owner's work */
-    uint64_t claim;  /* number of the LOT_ASK, unique for this helper */
-    uint64_t digest; /* of the lot's data shards; owner and helper must agree on it */
-    uint64_t items;  /* LOT_DONE: training items in it */
-};
-
-/* The metrics of the lot whose LOT_DONE follows. Frame: metrics, a struct wire_metric_sum each. */
-struct message_lot_metrics {
-    struct message_passed passed;
-    uint64_t claim;
-};
-
-/* AD-PSGD: two nodes average their copies of the model (the averaged tables) between the local steps of a clock
- * (workers/node/node_gossip.h). Node A offers its copy to node B. B moves its own copy to the mean of the two. Its
- * answer moves A's copy to the same mean. Both use the same strategy: in one epoch all plans agree on a clock's
- * strategy.
- *
- *   GOSSIP_OFFER   A to B: A's copy. Frames: rows
- *   GOSSIP_ANSWER  B to A: the deltas for A's copy. Frames: rows; none: B has declined the offer, because B was not
- *                  between local steps of that clock, or had an offer of its own under way
- *
- * Nothing is repeated: if a message is lost, the two copies are not averaged. */
-enum gossip_kind { GOSSIP_OFFER = 0, GOSSIP_ANSWER };
-
-struct message_gossip {
-    struct message_passed passed;
-    uint8_t kind;   /* enum gossip_kind */
-    uint64_t clock; /* the clock between whose local steps the copy was offered */
-    uint64_t claim; /* number of the offer, unique for the node that makes it; the answer repeats it */
-};
-
-/* A question: which of these data shards has the receiver in memory? The answer lists those that it has. Frame: shards
- * (uint32_t each). Asked by a node that is to work on shards that it lacks (docs/design.md, "Shards from other
- * nodes"). */
-struct message_holdings {
-    struct message_passed passed;
-    uint8_t answer; /* 0: a question; 1: an answer */
-    uint64_t claim; /* of the question; the answer repeats it */
-};
-
-/* Requests for data shards, and the answers, piece by piece. A node requests a packed shard; or, if the nodes read the
- * input in parts, what one part has of several shards. Frame:
- *
- *   SHARD_ASK       empty
- *   SHARD_ASK_PART  the shards, uint32_t each; one answer may have only the first of them
- *   otherwise       the bytes of the piece */
-enum shard_kind {
-    SHARD_ASK = 0,
-    SHARD_PIECE,
-    SHARD_GONE, /* the node does not have the shard any more */
-    SHARD_ASK_PART,
-    SHARD_LATER /* the node has not read its part yet */
-};
-
-struct message_shard {
-    struct message_passed passed;
-    uint8_t kind;         /* enum shard_kind */
-    uint32_t shard;       /* 0 in messages about parts */
-    uint32_t part, parts; /* SHARD_ASK_PART and its answers: the part, and the number of parts; else 0 */
-    uint64_t claim;       /* of the question; the answer repeats it */
-    uint64_t offset;      /* where the piece begins */
-    uint64_t size;        /* SHARD_PIECE: bytes of the whole packed shard */
-};
-
-/* A working node requests from a feeder the batches of these data shards in this clock (docs/design.md, "Feeders").
- * Frame: shards, uint32_t each, ascending; empty: the message only reports `begun`. */
-struct message_feed_ask {
-    struct message_passed passed;
-    uint8_t stages; /* the batches are the output of so many of the app's first stages */
-    uint64_t clock;
-    uint64_t claim; /* of the request, unique for the node that sends it; the answers repeat it */
-    uint64_t begun; /* the node needs no more batches of clocks up to this one */
-};
-
-/* Answers FEED_ASK, in one or more messages. Frames: at least one batch (struct wire_batch each); the batches' bytes,
- * one after the other. FEED_GONE names the batches, without bytes. */
-enum feed_kind { FEED_DONE = 0, FEED_GONE /* the feeder will not make these batches, but perhaps later ones */ };
-
-struct message_feed {
-    struct message_passed passed;
-    uint8_t kind; /* enum feed_kind */
-    uint64_t clock;
-    uint64_t claim;
-};
-
 /* Probes whether a process still runs (docs/design.md, "Pulses"). Sent by pulses, and by the controller.
  *
  *   PULSE_ASK      to a pulse, from another pulse or from the controller: do you run?
@@ -775,14 +616,7 @@ struct message {
         struct message_rows rows;
         struct message_follow follow;
         struct message_update update;
-        struct message_passed passed;
-        struct message_lot lot; /* this one and the next six begin as message_passed */
-        struct message_lot_metrics lot_metrics;
-        struct message_holdings holdings;
-        struct message_shard shard;
-        struct message_feed_ask feed_ask;
-        struct message_feed feed;
-        struct message_gossip gossip;
+        struct message_peer peer;
         struct message_pulse pulse;
     };
     unsigned frame_count;
@@ -843,13 +677,6 @@ struct wire_server_wait {
     uint64_t wait_us; /* time by which its state came after the earliest server's, summed over clocks */
 };
 
-/* A batch: the items of a data shard in a clock, as the app's stages have made them. */
-struct wire_batch {
-    uint32_t shard;
-    uint32_t bytes; /* at most WIRE_BATCH_BYTES_MAX */
-    uint64_t hash;  /* hash_bytes of its bytes, with seed 0 */
-};
-
 struct wire_metric_sum {
     double sum;
     double weight;
@@ -904,11 +731,6 @@ bool tier_of_name(const char *name, enum node_tier *tier);
 
 /* Returns the message's name, for people; "unknown" for a number that no message has. */
 const char *message_name(unsigned type);
-/* Whether servers pass the message on between nodes. Such a message begins as struct message_passed. */
-static inline bool message_is_passed_on(unsigned type) {
-    return type == MESSAGE_LOT || type == MESSAGE_LOT_METRICS || type == MESSAGE_HOLDINGS || type == MESSAGE_SHARD ||
-           type == MESSAGE_FEED_ASK || type == MESSAGE_FEED || type == MESSAGE_GOSSIP;
-}
 /* Prints the type, the epoch and all fields by name, for a trace, as one line without its end. Leaves out payload
  * frames. */
 void message_print(FILE *out, const struct message *message);

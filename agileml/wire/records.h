@@ -21,13 +21,13 @@ enum { FEED_BATCHES, FEED_BYTES };
     }
 
 RECORDS_VIEW(register_metrics, struct wire_metric, REGISTER_METRICS)
-RECORDS_VIEW(progress_metrics, struct wire_metric_sum, RECORDS_FRAME) /* PROGRESS, LOT_METRICS */
+RECORDS_VIEW(progress_metrics, struct wire_metric_sum, RECORDS_FRAME)
+RECORDS_VIEW(lot_metrics, struct wire_metric_sum, message->frame_count - 1) /* LOT_DONE: after the rows */
 RECORDS_VIEW(waits_servers, struct wire_server_wait, RECORDS_FRAME)
 RECORDS_VIEW(records_totals, double, RECORDS_FRAME)    /* LOADED, START: WIRE_TOTALS of them */
 RECORDS_VIEW(save_metrics, double, RECORDS_FRAME)      /* in the order of REGISTER's */
 RECORDS_VIEW(evaluate_shards, uint32_t, RECORDS_FRAME) /* at least one */
-RECORDS_VIEW(holdings_shards, uint32_t, RECORDS_FRAME)
-RECORDS_VIEW(feed_ask_shards, uint32_t, RECORDS_FRAME)
+RECORDS_VIEW(peer_shards, uint32_t, RECORDS_FRAME)     /* FETCH_ASK_HOLDINGS, FETCH_HOLDINGS, PARTS_ASK, FEED_ASK */
 RECORDS_VIEW(feed_batches, struct wire_batch, FEED_BATCHES) /* at least one */
 RECORDS_VIEW(checkpoint_partitions, uint32_t, RECORDS_FRAME)
 RECORDS_VIEW(records_restore_points, struct wire_restore_point, RECORDS_FRAME) /* FENCED, REPLICAS */

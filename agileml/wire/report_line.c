@@ -219,6 +219,15 @@ struct report_line *report_line_read(const char *text, size_t size, struct error
     return line;
 }
 
+double report_line_metric(const struct report_line *line, const char *name) {
+    for (size_t m = 0; m < line->metric_count; m++) {
+        if (strcmp(line->metrics[m].name, name) == 0) {
+            return line->metrics[m].value;
+        }
+    }
+    return NAN;
+}
+
 static void make_printable(json_t *value) {
     const char *key;
     size_t index;

@@ -105,6 +105,8 @@ char *report_line_dump(json_t *json, bool ascii);
 /* Returns `text` as a JSON string; "(not text)" if it is not UTF-8, as names and reasons of other processes may be. */
 json_t *report_text(const char *text);
 
+/* Returns the metric's value; NaN: it was not evaluated, or is not in the line. */
+double report_line_metric(const struct report_line *line, const char *name);
 /* Whether `name` is one of the report's own keys, which no metric may have. */
 bool report_line_owns(const char *name);
 /* Returns the event's value of the key `event`. */

@@ -286,15 +286,15 @@ static size_t directory_entries(const struct message *message) {
     return message->frame_count > 0 ? message->frames[0]->size / sizeof(struct wire_directory_entry) : 0;
 }
 
-int rows_frames_check(const struct message *message, const char *name, struct error *error) {
-    if (message->frame_count == 0) {
+int rows_frames_check(const struct message *message, unsigned count, const char *name, struct error *error) {
+    if (count == 0) {
         return 0;
     }
     size_t tables = directory_entries(message);
     if (message->frames[0]->size % sizeof(struct wire_directory_entry) != 0 || tables == 0 ||
-        tables > WIRE_TABLES_MAX || message->frame_count != 1 + frames_per_table(message) * tables) {
-        return error_set(error, AML_EPROTOCOL, "%s: %u payload frames do not fit a directory of %zu bytes", name,
-                         message->frame_count, message->frames[0]->size);
+        tables > WIRE_TABLES_MAX || count != 1 + frames_per_table(message) * tables) {
+        return error_set(error, AML_EPROTOCOL, "%s: %u payload frames do not fit a directory of %zu bytes", name, count,
+                         message->frames[0]->size);
     }
     return 0;
 }
@@ -314,7 +314,8 @@ static struct rows_view view_at(const struct message *message, size_t entry) {
 }
 
 static bool encoding_allowed(const struct message *message, const struct row_shape *shape, unsigned encoding) {
-    bool deltas = message->type == MESSAGE_FLUSH || message->type == MESSAGE_LOT;
+    bool deltas =
+        message->type == MESSAGE_FLUSH || (message->type == MESSAGE_PEER && message->peer.service == SERVICE_LOTS);
     return encoding == WIRE_FULL || (deltas && encoding == (unsigned)shape->flushed) ||
            (message->type == MESSAGE_PUSH && encoding == (unsigned)shape->pushed);
 }

@@ -24,7 +24,7 @@ struct row_shape {
     enum aml_type type;
     uint32_t width;             /* elements of a row */
     uint32_t row_bytes;         /* in memory: width x element size */
-    enum wire_encoding flushed; /* allowed in FLUSH and LOT, besides WIRE_FULL */
+    enum wire_encoding flushed; /* allowed in FLUSH and LOT_DONE, besides WIRE_FULL */
     enum wire_encoding pushed;  /* allowed in PUSH, besides WIRE_FULL */
     bool hidden;                /* rows of states (ps/table.h): allowed in UPDATE alone */
 };
@@ -97,8 +97,9 @@ struct rows_view {
     struct buffer *key_frame, *value_frame; /* the message's frames with the keys and the values */
 };
 
-/* Checks that a message of rows has the frames that its directory announces. Returns 0 or AML_EPROTOCOL. */
-int rows_frames_check(const struct message *message, const char *name, struct error *error);
+/* Checks that the first `count` frames of a message are those that its directory announces; 0: it has no rows. Returns
+ * 0 or AML_EPROTOCOL. */
+int rows_frames_check(const struct message *message, unsigned count, const char *name, struct error *error);
 
 /* Checks the rows of a message against the job's tables. The message's frames must have been checked. Sets `views`,
  * which has room for WIRE_TABLES_MAX, to a view of each table's rows. Returns the number of views, or AML_EPROTOCOL. */

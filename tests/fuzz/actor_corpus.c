@@ -24,7 +24,7 @@ static bool write_seed(const char *folder, unsigned type, unsigned sender) {
         size += message.frames[f]->size;
     }
     message_close(&message);
-    snprintf(name, sizeof name, "seed-%02u-%u", type, sender);
+    snprintf(name, sizeof name, "seed-%03u-%u", type, sender);
     return corpus_write(folder, name, seed, size);
 }
 
@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: actor_corpus FOLDER\n");
         return 2;
     }
-    for (unsigned type = 1; type < 64; type++) {
+    for (unsigned type = 1; type < FORGE_TYPES; type++) {
         for (unsigned sender = 0; sender < SENDERS; sender++) {
             if (!write_seed(argv[1], type, sender)) {
                 fprintf(stderr, "actor_corpus: cannot write a seed of type %u into %s\n", type, argv[1]);

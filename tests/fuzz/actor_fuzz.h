@@ -59,7 +59,7 @@ static bool input_message(struct actor_input *input, struct message *message) {
     unsigned char head[WIRE_HEAD_MAX];
     struct message made;
     struct error error = {0};
-    uint8_t type = input_byte(input) % 64;
+    uint8_t type = input_byte(input);
     uint64_t epoch = ACTORS_EPOCH + input_byte(input) % 3;
     if (!forge_message(type, &made)) {
         message_close(&made);

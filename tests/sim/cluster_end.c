@@ -2,21 +2,28 @@
 #include "tests/sim/cluster_private.h"
 
 #include "agileml/control/state/manifest.h"
+#include "agileml/wire/report_line.h"
 
 #include <dirent.h>
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
 /* ---- The report ---- */
 
-static uint64_t whole(const json_t *object, const char *key) {
-    return (uint64_t)json_integer_value(json_object_get(object, key));
+/* Returns a whole number of a line; 0: it is not there. */
+static uint64_t whole(double number) {
+    return (uint64_t)fmax(number, 0);
+}
+
+/* Returns a metric's value; 0: it was not evaluated. */
+static double measured(const struct report_line *line, const char *name) {
+    double value = report_line_metric(line, name);
+    return isnan(value) ? 0 : value;
 }
 
 /* Reported training time does not exceed the run's time and never decreases, over all controllers. */
-static void check_seconds(struct cluster *cluster, const json_t *line, const char *text) {
-    double seconds = json_real_value(json_object_get(line, "seconds"));
+static void check_seconds(struct cluster *cluster, const struct report_line *line, const char *text) {
+    double seconds = fmax(line->seconds, 0);
     if (seconds < cluster->report.seconds || seconds > (double)sim_now(cluster->sim) / 1e6) {
         cluster_violation(cluster, "report", "%s, after %.6f s", text, cluster->report.seconds);
     }
@@ -57,17 +64,17 @@ void cluster_lines_written(struct cluster *cluster) {
     size_t count = controller->report.count;
     for (size_t n = cluster->report.lines_written; n < count; n++) {
         const char *text = controller_line(controller, n);
-        if (text != NULL && strstr(text, "\"type\":\"iteration\"") != NULL) {
-            json_t *line = json_loads(text, 0, NULL);
-            note_due(cluster, whole(line, "iteration"));
-            json_decref(line);
+        struct report_line *line = text != NULL ? report_line_read(text, strlen(text), NULL) : NULL;
+        if (line != NULL && line->is == REPORT_ITERATION) {
+            note_due(cluster, whole(line->iteration));
         }
+        report_line_drop(line);
     }
     cluster->report.lines_written = count; /* a restarted controller may have fewer lines */
 }
 
 /* Checks that a line's metrics are exactly those of all shards, or that the line says they are partial. */
-static void check_iteration(struct cluster *cluster, const json_t *line, const char *text) {
+static void check_iteration(struct cluster *cluster, const struct report_line *line, const char *text) {
     uint64_t each = cluster->terms.clocks_per_iteration;
     uint64_t iteration = cluster->drawn.first_clock / each + cluster->report.iterations + 1;
     uint64_t begun = (iteration - 1) * each;
@@ -82,49 +89,49 @@ static void check_iteration(struct cluster *cluster, const json_t *line, const c
         return;
     }
     uint64_t items = due.items;
-    uint64_t told = whole(line, "items");
+    uint64_t told = whole(line->items);
     double expected = cluster_objective(iteration * each);
-    double objective = json_real_value(json_object_get(line, "objective"));
-    double seen = json_real_value(json_object_get(line, "items_seen"));
-    double sum = json_real_value(json_object_get(line, "figures"));
-    double evaluated = json_real_value(json_object_get(line, "shards"));
+    double objective = isnan(line->objective) ? 0 : line->objective;
+    double seen = measured(line, "items_seen");
+    double sum = measured(line, "figures");
+    double evaluated = measured(line, "shards");
     double all = due.figures;
-    const json_t *partial = json_object_get(line, "partial");
-    double covered = partial != NULL ? json_real_value(partial) : 1;
+    bool partial = !isnan(line->partial);
+    double covered = partial ? line->partial : 1;
     bool all_evaluated = evaluated == cluster->policy.shards && fabs(objective - expected) <= 1e-6 * expected;
     bool complete = told == items && sum == all && all_evaluated;
     bool coherent = told <= items && sum <= all && evaluated <= cluster->policy.shards &&
-                    fabs(seen - (double)told) < 0.5 && whole(line, "iteration") == iteration;
+                    fabs(seen - (double)told) < 0.5 && whole(line->iteration) == iteration;
     if (begun == before && items > 0) {
         double share = fmin((double)told / (double)items, evaluated / cluster->policy.shards);
         coherent = coherent && fabs(covered - share) < 1e-6;
     }
     bool lost = cluster->result->counts.recoveries > 0;
-    if (!coherent || (!complete && partial == NULL && items > 0) || (partial != NULL && (covered >= 1 || !lost))) {
+    if (!coherent || (!complete && !partial && items > 0) || (partial && (covered >= 1 || !lost))) {
         cluster_violation(cluster, "report", "%s, expected iteration %llu, objective %.9g, %llu items and figures %.0f",
                           text, (unsigned long long)iteration, expected, (unsigned long long)items, all);
     }
     cluster->report.iterations++;
     cluster->report.untold_items += begun < before ? items - told : 0;
-    cluster->report.last_evaluated = json_real_value(json_object_get(line, "last_shards"));
-    cluster->report.last_partial = partial != NULL;
-    cluster->result->counts.partial += partial != NULL ? 1 : 0;
+    cluster->report.last_evaluated = measured(line, "last_shards");
+    cluster->report.last_partial = partial;
+    cluster->result->counts.partial += partial ? 1 : 0;
 }
 
-static void check_summary(struct cluster *cluster, const json_t *line, const char *text) {
+static void check_summary(struct cluster *cluster, const struct report_line *line, const char *text) {
     uint64_t each = cluster->terms.clocks_per_iteration;
-    uint64_t completed = cluster->report.completed = whole(line, "clocks");
+    uint64_t completed = cluster->report.completed = whole(line->clocks);
     uint64_t items = app_items(&cluster->app, cluster->drawn.first_clock + 1, completed);
-    bool ok = json_is_true(json_object_get(line, "ok"));
+    bool ok = line->ok;
     cluster->report.summed_up = true;
-    cluster->result->counts.redone_items += whole(line, "items_redone");
+    cluster->result->counts.redone_items += whole(line->items_redone);
     if (!ok) {
         return;
     }
-    uint64_t redone = whole(line, "items_redone");
-    if (whole(line, "iterations") != completed / each ||
-        whole(line, "items_processed") != items - cluster->report.untold_items ||
-        (json_object_get(line, "partial") != NULL) != cluster->report.last_partial ||
+    uint64_t redone = whole(line->items_redone);
+    if (whole(line->iterations) != completed / each ||
+        whole(line->items_processed) != items - cluster->report.untold_items ||
+        !isnan(line->partial) != cluster->report.last_partial ||
         completed / each != cluster->drawn.first_clock / each + cluster->report.iterations) {
         cluster_violation(cluster, "report", "%s, expected clock %llu, %llu iterations and %llu items", text,
                           (unsigned long long)completed, (unsigned long long)cluster->report.iterations,
@@ -139,23 +146,22 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
         cluster_violation(cluster, "report", "%s, at most %llu items were lost", text,
                           (unsigned long long)cluster->seen.redone_most);
     }
-    if (!cluster->faults.disturbed && (redone != 0 || whole(line, "failures") != 0)) {
+    if (!cluster->faults.disturbed && (redone != 0 || whole(line->failures) != 0)) {
         cluster_violation(cluster, "report", "%s, nothing has failed", text);
     }
 }
 
 /* A node is reported as failed only after a fault hit it or the network. Not checked for schedules. */
-static void check_accused(struct cluster *cluster, const json_t *line, const char *text) {
-    const json_t *names = json_object_get(line, "nodes");
-    const char *reason = json_string_value(json_object_get(line, "reason"));
-    for (size_t i = 0; i < json_array_size(names); i++) {
-        cluster_pulse_check_failure(cluster, json_string_value(json_array_get(names, i)), reason);
+static void check_accused(struct cluster *cluster, const struct report_line *line, const char *text) {
+    const struct report_nodes *nodes = &line->nodes;
+    for (size_t i = 0; i < nodes->count; i++) {
+        cluster_pulse_check_failure(cluster, nodes->list[i].name, line->reason);
     }
     if (cluster->faults.split || cluster->faults.may_fail || cluster->options.schedule != SCHEDULE_NONE) {
         return;
     }
-    for (size_t i = 0; i < json_array_size(names); i++) {
-        const char *name = json_string_value(json_array_get(names, i));
+    for (size_t i = 0; i < nodes->count; i++) {
+        const char *name = nodes->list[i].name;
         bool known = false;
         bool hurt = false;
         for (unsigned n = 0; n < cluster->node_count; n++) {
@@ -179,37 +185,37 @@ static void check_note(struct cluster *cluster, const char *said, const char *te
 }
 
 void cluster_check_line(struct cluster *cluster, const char *text) {
-    json_t *line = json_loads(text, 0, NULL);
-    const char *type = json_string_value(json_object_get(line, "type"));
-    const char *event = json_string_value(json_object_get(line, "event"));
+    struct report_line *line = report_line_read(text, strlen(text), NULL);
     if (cluster->options.trace != NULL) {
         fprintf(cluster->options.trace, "%12.6f report %s\n", (double)sim_now(cluster->sim) / 1e6, text);
     }
-    check_seconds(cluster, line, text);
-    if (type == NULL) {
+    if (line == NULL || line->is == REPORT_UNKNOWN) {
         cluster_violation(cluster, "report", "not a line of the report: %s", text);
-    } else if (strcmp(type, "iteration") == 0) {
+        report_line_drop(line);
+        return;
+    }
+    check_seconds(cluster, line, text);
+    if (line->is == REPORT_ITERATION) {
         check_iteration(cluster, line, text);
-        cluster_uneven_iteration(cluster, whole(line, "iteration"),
-                                 json_number_value(json_object_get(line, "seconds")));
-    } else if (strcmp(type, "note") == 0) {
-        check_note(cluster, json_string_value(json_object_get(line, "text")), text);
-    } else if (strcmp(type, "summary") == 0) {
+        cluster_uneven_iteration(cluster, whole(line->iteration), line->seconds);
+    } else if (line->is == REPORT_NOTE) {
+        check_note(cluster, line->text, text);
+    } else if (line->is == REPORT_SUMMARY) {
         check_summary(cluster, line, text);
-    } else if (event != NULL && strcmp(event, "failure") == 0) {
+    } else if (line->happened == HAPPENED_FAILURE) {
         check_accused(cluster, line, text);
-    } else if (event != NULL && strcmp(event, "balance") == 0) {
+    } else if (line->happened == HAPPENED_BALANCE) {
         cluster_uneven_balance(cluster, text);
-    } else if (event != NULL && strcmp(event, "replace") == 0) {
-        cluster_uneven_replace(cluster, json_string_value(json_array_get(json_object_get(line, "nodes"), 0)), text);
-    } else if (event != NULL && strcmp(event, "recover") == 0) {
-        cluster->result->counts.cached += whole(line, "partitions_from_caches");
-    } else if (event != NULL && strcmp(event, "join") == 0) {
+    } else if (line->happened == HAPPENED_REPLACE) {
+        cluster_uneven_replace(cluster, line->nodes.count > 0 ? line->nodes.list[0].name : NULL, text);
+    } else if (line->happened == HAPPENED_RECOVER) {
+        cluster->result->counts.cached += whole(line->partitions_from_caches);
+    } else if (line->happened == HAPPENED_JOIN) {
         cluster_uneven_join(cluster);
-    } else if (event != NULL && strcmp(event, "checkpoint") == 0) {
+    } else if (line->happened == HAPPENED_CHECKPOINT) {
         cluster->result->counts.checkpoints++;
     }
-    json_decref(line);
+    report_line_drop(line);
 }
 
 /* ---- Checkpoints ---- */

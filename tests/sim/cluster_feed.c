@@ -373,13 +373,13 @@ void cluster_feed_mistake_control(struct cluster *cluster) {
  * message is to be received again. */
 bool cluster_feed_mistake_node(struct cluster_node *node, const struct message *message) {
     struct node_feed *feed = node_feed(&node->node);
-    if (message->type != MESSAGE_FEED || message->feed.kind != FEED_DONE) {
+    if (message->type != MESSAGE_PEER || message->peer.service != SERVICE_FEED || message->peer.kind != FEED_DONE) {
         return false;
     }
-    struct feed_clock *clock = &feed->clocks[message->feed.clock % (NODE_FEED_AHEAD + 1)];
+    struct feed_clock *clock = &feed->clocks[message->peer.feed.clock % (NODE_FEED_AHEAD + 1)];
     for (uint32_t b = 0; b < clock->count; b++) {
         struct feed_batch *batch = &clock->batches[b];
-        if (batch->state != FEED_HERE || batch->claim != message->feed.claim) {
+        if (batch->state != FEED_HERE || batch->claim != message->peer.feed.claim) {
             continue;
         }
         if (cluster_mistake_due(node->cluster, MISTAKE_BATCH_TWICE)) {

@@ -80,16 +80,16 @@ static void mistake_late(struct cluster_node *node, struct message *message) {
     struct cluster *cluster = node->cluster;
     const struct node_work *work = &node->node.work;
     bool open = node_gossip(&node->node)->model.type != 0 && message->epoch == node->node.client.epoch;
-    if (open && message->gossip.clock < work->clock && cluster_mistake_due(cluster, MISTAKE_GOSSIP_LATE)) {
-        message->gossip.clock = work->clock;
+    if (open && message->peer.gossip.clock < work->clock && cluster_mistake_due(cluster, MISTAKE_GOSSIP_LATE)) {
+        message->peer.gossip.clock = work->clock;
     }
 }
 
 void cluster_strategy_receive(struct cluster_node *node, actor_id from, struct message *message) {
     struct cluster *cluster = node->cluster;
     const struct node_gossip *gossip = node_gossip(&node->node);
-    const struct message_gossip said = message->gossip;
-    if (message->type != MESSAGE_GOSSIP || cluster->run.forged) {
+    const struct message_peer said = message->peer;
+    if (message->type != MESSAGE_PEER || said.service != SERVICE_GOSSIP || cluster->run.forged) {
         node_receive(&node->node, from, message);
         return;
     }
@@ -102,18 +102,18 @@ void cluster_strategy_receive(struct cluster_node *node, actor_id from, struct m
         return;
     }
     cluster->result->counts.averages++;
-    const struct cluster_node *asker = said.kind == GOSSIP_OFFER ? cluster_node_of(cluster, said.passed.sender) : node;
-    const struct node_offer *offer = &asker->work.offers[said.claim % CLUSTER_OFFERS_SEEN];
-    if (offer->claim > said.claim) {
+    const struct cluster_node *asker = said.kind == GOSSIP_OFFER ? cluster_node_of(cluster, said.sender) : node;
+    const struct node_offer *offer = &asker->work.offers[said.gossip.claim % CLUSTER_OFFERS_SEEN];
+    if (offer->claim > said.gossip.claim) {
         return; /* a newer offer has this place in `offers`: the node was paused */
     }
-    if (offer->claim != said.claim || offer->clock != node->node.work.clock ||
+    if (offer->claim != said.gossip.claim || offer->clock != node->node.work.clock ||
         offer->epoch != node->node.client.epoch) {
-        cluster_violation(cluster, "S6",
-                          "%s, at clock %llu of epoch %llu, averages by %s's offer %llu of clock %llu of epoch %llu",
-                          node->node.name, (unsigned long long)node->node.work.clock,
-                          (unsigned long long)node->node.client.epoch, asker->node.name, (unsigned long long)said.claim,
-                          (unsigned long long)offer->clock, (unsigned long long)offer->epoch);
+        cluster_violation(
+            cluster, "S6", "%s, at clock %llu of epoch %llu, averages by %s's offer %llu of clock %llu of epoch %llu",
+            node->node.name, (unsigned long long)node->node.work.clock, (unsigned long long)node->node.client.epoch,
+            asker->node.name, (unsigned long long)said.gossip.claim, (unsigned long long)offer->clock,
+            (unsigned long long)offer->epoch);
     }
 }
 

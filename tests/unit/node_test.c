@@ -1689,6 +1689,35 @@ TEST(an_accusation_is_repeated_in_its_epoch) {
     assert_string_equal(heard.accuse.text, "PUSH: clock 1000, at most 0 is possible");
 }
 
+/* ---- Other nodes ---- */
+
+enum { ANY_KIND = PEER_KINDS_MAX };
+
+static struct message peer_of(enum service service, unsigned kind, actor_id sender) {
+    return (struct message){.type = MESSAGE_PEER,
+                            .peer = {.service = (uint8_t)service, .kind = (uint8_t)kind, .sender = sender}};
+}
+
+static bool is_peer(const struct message *message, enum service service, unsigned kind) {
+    return message->type == MESSAGE_PEER && message->peer.service == service &&
+           (kind == ANY_KIND || message->peer.kind == kind);
+}
+
+/* As fake_io_sent, of a service's messages of a kind. */
+static unsigned peers_sent(const struct fake *fake, actor_id to, enum service service, unsigned kind,
+                           struct message *last) {
+    unsigned found = 0;
+    for (unsigned m = 0; m < fake->io.count; m++) {
+        if (fake->io.sent[m].to == to && is_peer(&fake->io.sent[m].message, service, kind)) {
+            found++;
+            if (last != NULL) {
+                *last = fake->io.sent[m].message;
+            }
+        }
+    }
+    return found;
+}
+
 /* ---- Lots ---- */
 
 static uint64_t digest_of(uint32_t first, uint32_t second) {
@@ -1698,26 +1727,17 @@ static uint64_t digest_of(uint32_t first, uint32_t second) {
 
 /* OTHER's message about this node's lot, passed on by this node's server. */
 static void give_lot(struct fake *fake, enum lot_kind kind, uint64_t clock, uint64_t claim, uint64_t digest) {
-    struct message message = {.type = MESSAGE_LOT};
-    message.lot = (struct message_lot){
-        .kind = (uint8_t)kind, .clock = clock, .claim = claim, .digest = digest, .items = 5, .passed.sender = OTHER};
-    give(fake, SELF + 1, &message);
-}
-
-static void give_lot_metrics(struct fake *fake, uint64_t claim) {
-    struct message message = {.type = MESSAGE_LOT_METRICS, .lot_metrics = {.claim = claim, .passed.sender = OTHER}};
-    const struct wire_metric_sum sums[WIRE_METRICS_MAX] = {{0}};
-    message_add_copy(&message, sums, fake->node.options.metric_count * sizeof *sums);
+    struct message message = peer_of(SERVICE_LOTS, kind, OTHER);
+    message.peer.lot = (struct peer_lot){.clock = clock, .claim = claim, .digest = digest, .items = 5};
+    if (kind == LOT_DONE) {
+        const struct wire_metric_sum sums[WIRE_METRICS_MAX] = {{0}};
+        message_add_copy(&message, sums, fake->node.options.metric_count * sizeof *sums);
+    }
     give(fake, SELF + 1, &message);
 }
 
 static unsigned lots_sent(const struct fake *fake, actor_id to, enum lot_kind kind) {
-    unsigned found = 0;
-    for (unsigned m = 0; m < fake->io.count; m++) {
-        const struct message *message = &fake->io.sent[m].message;
-        found += message->type == MESSAGE_LOT && message->lot.kind == kind && fake->io.sent[m].to == to ? 1 : 0;
-    }
-    return found;
+    return peers_sent(fake, to, SERVICE_LOTS, kind, NULL);
 }
 
 static void gathered(struct fake *fake) {
@@ -1744,8 +1764,6 @@ TEST(a_lot_is_given_away_once_and_awaited) {
     give_lot(fake, LOT_DONE, 1, 10, 0); /* for a refused request */
     assert_int_equal(fake->asked.gathers, 0);
     give_lot(fake, LOT_DONE, 1, 9, 0);
-    assert_int_equal(fake->asked.gathers, 0); /* the lot's metrics are missing */
-    give_lot_metrics(fake, 9);
     gathered(fake);
     push(fake, 0, 1);
     evaluated(fake, 1);
@@ -1754,16 +1772,15 @@ TEST(a_lot_is_given_away_once_and_awaited) {
     assert_int_equal(progress.progress.compute_us, 2000); /* estimated as without help */
 }
 
-/* A lot is computed here if its result, its metrics or both are lost. */
+/* A lot is computed here if its result is lost, or the helper leaves it. */
 TEST(a_lot_that_does_not_come_back_is_done_here) {
-    for (unsigned way = 0; way < 3; way++) {
+    for (unsigned left = 0; left < 2; left++) {
         struct fake *fake = fake_open_lots();
         give_lot(fake, LOT_ASK, 1, 9, digest_of(2, 3));
         node_computed(&fake->node, 5, 1000);
-        if (way == 1) {
-            give_lot(fake, LOT_DONE, 1, 9, 0);
-        } else if (way == 2) {
-            give_lot_metrics(fake, 9);
+        if (left == 1) {
+            give_lot(fake, LOT_LEFT, 1, 9, 0);
+            assert_int_equal(fake->asked.lots, 1);
         }
         wait_ms(fake, 10);
         assert_int_equal(fake->asked.lots, 1);
@@ -1780,7 +1797,6 @@ TEST(a_lot_that_comes_back_too_late_is_dropped) {
     wait_ms(fake, 10);
     assert_int_equal(fake->asked.lots, 1);
     assert_int_equal(node_lot_take(&fake->node), 0);
-    give_lot_metrics(fake, 9);
     give_lot(fake, LOT_DONE, 1, 9, 0); /* too late */
     node_computed(&fake->node, 5, 1000);
     gathered(fake);
@@ -1803,21 +1819,20 @@ TEST(a_node_that_waits_asks_for_a_lot) {
     node_computed(&fake->node, 10, 5000);
     gathered(fake);
     assert_int_equal(lots_sent(fake, REMOTE, LOT_ASK), 1);
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_LOT, &message), 1);
-    assert_true(message.lot.passed.receiver == OTHER && message.lot.clock == 1 &&
-                message.lot.digest == digest_of(6, 7));
-    struct message give_it = {.type = MESSAGE_LOT, .lot = message.lot};
-    give_it.lot.kind = LOT_GIVE;
-    give_it.lot.passed.sender = OTHER;
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_LOTS, LOT_ASK, &message), 1);
+    assert_true(message.peer.receiver == OTHER && message.peer.lot.clock == 1 &&
+                message.peer.lot.digest == digest_of(6, 7));
+    struct message give_it = peer_of(SERVICE_LOTS, LOT_GIVE, OTHER);
+    give_it.peer.lot = message.peer.lot;
     give(fake, REMOTE, &give_it);
     assert_int_equal(fake->asked.helped, 2);
     push(fake, 0, 1); /* the owner did the lot itself */
     assert_int_equal(fake->asked.computing, 0);
     fake->asked.helped = 0;
     node_helped(&fake->node, 5, &sum);
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_LOT_METRICS, &message), 1);
-    assert_true(message.lot_metrics.passed.receiver == OTHER && message.lot_metrics.claim == 1);
-    assert_int_equal(lots_sent(fake, REMOTE, LOT_DONE), 1);
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_LOTS, LOT_DONE, &message), 1);
+    assert_true(message.peer.receiver == OTHER && message.peer.lot.claim == 1 && message.peer.lot.items == 5);
+    assert_memory_equal(message.frames[message.frame_count - 1]->data, &sum, sizeof sum);
     evaluated(fake, 1);
     assert_int_equal(fake->asked.computing, 2);
 }
@@ -1828,10 +1843,9 @@ TEST(an_answer_that_comes_too_late_is_declined) {
     assert_int_equal(node_lot_take(&fake->node), 0);
     node_computed(&fake->node, 10, 5000);
     gathered(fake);
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_LOT, &message), 1);
-    struct message give_it = {.type = MESSAGE_LOT, .lot = message.lot};
-    give_it.lot.kind = LOT_GIVE;
-    give_it.lot.passed.sender = OTHER;
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_LOTS, LOT_ASK, &message), 1);
+    struct message give_it = peer_of(SERVICE_LOTS, LOT_GIVE, OTHER);
+    give_it.peer.lot = message.peer.lot;
     push(fake, 0, 1);
     evaluated(fake, 1);
     give(fake, REMOTE, &give_it);
@@ -1884,7 +1898,7 @@ static void step(struct fake *fake, float change) {
 }
 
 static struct message gossip(enum gossip_kind kind, uint64_t clock, uint64_t claim, uint32_t rows, float value) {
-    struct message message = {.type = MESSAGE_GOSSIP};
+    struct message message = peer_of(SERVICE_GOSSIP, kind, OTHER);
     struct buffer *keys = buffer_new(rows * sizeof(uint64_t));
     struct buffer *values = buffer_new(rows * MODEL_WIDTH * sizeof value);
     for (uint32_t r = 0; r < rows; r++) {
@@ -1894,8 +1908,7 @@ static struct message gossip(enum gossip_kind kind, uint64_t clock, uint64_t cla
         }
     }
     rows_append(&message, 0, WIRE_FULL, keys, values);
-    message.gossip =
-        (struct message_gossip){.kind = (uint8_t)kind, .clock = clock, .claim = claim, .passed.sender = OTHER};
+    message.peer.gossip = (struct peer_gossip){.clock = clock, .claim = claim};
     return message;
 }
 
@@ -1914,9 +1927,9 @@ static void give_answer(struct fake *fake, uint64_t claim, float move) {
 static void expect_gossip(struct fake *fake, actor_id to, enum gossip_kind kind, float value) {
     struct message message = {0};
     struct rows_view view;
-    assert_int_equal(fake_io_sent(&fake->io, to, MESSAGE_GOSSIP, &message), 1);
-    assert_int_equal(message.gossip.kind, kind);
-    assert_true(message.gossip.passed.receiver == OTHER && message.gossip.clock == 1);
+    assert_int_equal(peers_sent(fake, to, SERVICE_GOSSIP, ANY_KIND, &message), 1);
+    assert_int_equal(message.peer.kind, kind);
+    assert_true(message.peer.receiver == OTHER && message.peer.gossip.clock == 1);
     assert_int_equal(rows_find(&message, 0, &view), !isnan(value));
     for (unsigned e = 0; !isnan(value) && e < MODEL_ELEMENTS; e++) {
         assert_true(fabsf(((const float *)(const void *)view.values)[e] - value) < 1e-6F);
@@ -1932,8 +1945,8 @@ static void expect_rows(struct fake *fake, float value) {
 
 /* The peer declines the node's offer. */
 static void give_refusal(struct fake *fake, uint64_t claim) {
-    struct message message = {.type = MESSAGE_GOSSIP};
-    message.gossip = (struct message_gossip){.kind = GOSSIP_ANSWER, .clock = 1, .claim = claim, .passed.sender = OTHER};
+    struct message message = peer_of(SERVICE_GOSSIP, GOSSIP_ANSWER, OTHER);
+    message.peer.gossip = (struct peer_gossip){.clock = 1, .claim = claim};
     give(fake, REMOTE, &message);
 }
 
@@ -1958,7 +1971,7 @@ TEST(steps_are_averaged) {
     give_refusal(fake, 3);
     step(fake, 0); /* the last step */
     expect_rows(fake, 4);
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_GOSSIP, NULL), 0);
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_GOSSIP, ANY_KIND, NULL), 0);
     give_offer(fake, 1, MODEL_ROWS, 8); /* the clock's changes are already being gathered */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     assert_int_equal(fake->asked.gathers, 1);
@@ -1983,7 +1996,7 @@ TEST(what_is_not_averaged) {
     give_refusal(fake, 1);
     struct message message = gossip(GOSSIP_OFFER, 2, 5, MODEL_ROWS, 5);
     give(fake, SELF + 1, &message);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_GOSSIP, &message), 1);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_GOSSIP, ANY_KIND, &message), 1);
     assert_int_equal(message.frame_count, 0);
     fake_io_forget(&fake->io);
     give_offer(fake, 1, MODEL_ROWS - 1, 5);
@@ -1991,9 +2004,9 @@ TEST(what_is_not_averaged) {
     give_offer(fake, 1, MODEL_ROWS, INFINITY);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
-    message.gossip.passed.sender = 0x70000; /* not a node of the job */
+    message.peer.sender = 0x70000; /* not a node of the job */
     give(fake, SELF + 1, &message);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_GOSSIP, &message), 1);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_GOSSIP, ANY_KIND, &message), 1);
     assert_int_equal(message.frame_count, 0);
     fake_io_forget(&fake->io);
     message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
@@ -2001,7 +2014,7 @@ TEST(what_is_not_averaged) {
     give(fake, SELF + 1, &message);
     message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5); /* not from a server of this node */
     give(fake, REMOTE, &message);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_GOSSIP, NULL), 0);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_GOSSIP, ANY_KIND, NULL), 0);
     message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
     message.frames[2]->size--;
     give(fake, SELF + 1, &message);
@@ -2029,7 +2042,7 @@ TEST(an_offer_is_awaited) {
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1);
     fake->io.now_us += UINT64_C(3600) * 1000 * 1000;
     step(fake, 1);
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_GOSSIP, NULL), 0);
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_GOSSIP, ANY_KIND, NULL), 0);
     give_offer(fake, 1, MODEL_ROWS, 6);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     fake->next.endpoints[fake->next.endpoint_count++] = THIRD_SERVER;
@@ -2038,7 +2051,7 @@ TEST(an_offer_is_awaited) {
     add_assignment(fake, THIRD, 1, WIRE_CLOCK_NEVER, 6, 2);
     give_plan(fake);
     step(fake, 1);
-    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_GOSSIP, NULL), 1);
+    assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_GOSSIP, ANY_KIND, NULL), 1);
     give_answer(fake, 1, 1); /* from the peer that left */
     step(fake, 1);
     expect_rows(fake, 4);
@@ -2048,10 +2061,10 @@ TEST(an_offer_is_awaited) {
 static bool carry(struct fake *from, struct fake *to) {
     for (unsigned m = 0; m < from->io.count; m++) {
         struct message message = from->io.sent[m].message;
-        if (message.type == MESSAGE_GOSSIP) {
+        if (message.type == MESSAGE_PEER) {
             memmove(from->io.sent + m, from->io.sent + m + 1, (--from->io.count - m) * sizeof from->io.sent[0]);
-            message.gossip.passed.sender = OTHER;
-            give(to, message.gossip.kind == GOSSIP_OFFER ? to->node.options.self + 1 : REMOTE, &message);
+            message.peer.sender = OTHER;
+            give(to, message.peer.kind == GOSSIP_OFFER ? to->node.options.self + 1 : REMOTE, &message);
             return true;
         }
     }
@@ -2107,11 +2120,12 @@ static struct message feed_question(const struct fake *fake, actor_id server, ui
     struct message found = {0};
     for (unsigned s = 0; s < fake->io.count; s++) {
         const struct message *message = &fake->io.sent[s].message;
-        if (fake->io.sent[s].to == server && message->type == MESSAGE_FEED_ASK && message->feed_ask.clock == clock) {
+        if (fake->io.sent[s].to == server && is_peer(message, SERVICE_FEED, FEED_ASK) &&
+            message->peer.feed.clock == clock) {
             found = *message;
         }
     }
-    assert_int_equal(found.type, MESSAGE_FEED_ASK);
+    assert_int_equal(found.type, MESSAGE_PEER);
     return found;
 }
 
@@ -2119,20 +2133,19 @@ static struct message feed_question(const struct fake *fake, actor_id server, ui
  * number. */
 static void give_feed(struct fake *fake, actor_id feeder, const struct message *question, enum feed_kind kind,
                       uint32_t first, uint32_t count, bool hashed) {
-    struct message message = {.type = MESSAGE_FEED, .passed.sender = feeder};
+    struct message message = peer_of(SERVICE_FEED, kind, feeder);
     struct wire_batch batches[SHARDS_MAX];
     unsigned char bytes[256];
     size_t size = 0;
-    memset(bytes, (int)question->feed_ask.clock, sizeof bytes);
+    memset(bytes, (int)question->peer.feed.clock, sizeof bytes);
     for (uint32_t b = 0; b < count; b++) {
         uint32_t each = kind == FEED_DONE ? 4 + first + b : 0;
         batches[b] = (struct wire_batch){
             .shard = first + b, .bytes = each, .hash = hash_bytes(bytes, each, 0) + (hashed ? 0 : 1)};
         size += each;
     }
-    message.feed.kind = (uint8_t)kind;
-    message.feed.clock = question->feed_ask.clock;
-    message.feed.claim = question->feed_ask.claim;
+    message.peer.feed.clock = question->peer.feed.clock;
+    message.peer.feed.claim = question->peer.feed.claim;
     message_add_copy(&message, batches, count * sizeof batches[0]);
     message_add_copy(&message, bytes, size);
     give(fake, feeder + 1, &message);
@@ -2161,11 +2174,11 @@ static void make_own_one(struct fake *fake, uint64_t clock, uint32_t shard) {
 TEST(a_clock_uses_the_batches_that_have_come) {
     struct fake *fake = fake_open_fed(0);
     struct message first = feed_question(fake, THIRD_SERVER, 1);
-    assert_int_equal(first.passed.receiver, THIRD);
+    assert_int_equal(first.peer.receiver, THIRD);
     assert_int_equal(first.frames[0]->size, 4 * sizeof(uint32_t));
-    assert_int_equal(first.feed_ask.stages, 2);
+    assert_int_equal(first.peer.feed.stages, 2);
     fake->asked.feed_stages = 1; /* for clocks requested from now on */
-    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 3); /* for all three clocks */
+    assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_FEED, FEED_ASK, NULL), 3); /* for all three clocks */
     assert_int_equal(node_feed(&fake->node)->used, 12 * NODE_FEED_GUESS);
     fake->io.now_us += 5000;
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true);
@@ -2214,8 +2227,8 @@ TEST(a_node_that_waits_makes_what_would_come_last) {
     make_own_one(fake, 1, 2);
     assert_int_equal(fake->asked.batches_taken, 4);
     assert_int_equal(fake->asked.computing, 1);
-    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, &report), 4);
-    assert_int_equal(report.feed_ask.begun, 1);
+    assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_FEED, FEED_ASK, &report), 4);
+    assert_int_equal(report.peer.feed.begun, 1);
     assert_int_equal(report.frames[0]->size, 0);
     computed(fake, 1, 1);
     push(fake, 0, 1);
@@ -2255,7 +2268,7 @@ TEST(a_feeder_without_data_is_left_in_peace) {
     unsigned times = 0;
     for (unsigned ms = 0; ms < 4000; ms++) {
         struct message question = {0};
-        if (fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, &question) > 0 && question.frames[0]->size > 0) {
+        if (peers_sent(fake, THIRD_SERVER, SERVICE_FEED, FEED_ASK, &question) > 0 && question.frames[0]->size > 0) {
             struct message asked = feed_question(fake, THIRD_SERVER, 1);
             times++;
             fake_io_forget(&fake->io);
@@ -2302,10 +2315,10 @@ TEST(batches_are_asked_for_by_credit) {
     struct fake *fake = fake_open_fed(2 * NODE_FEED_GUESS + 10);
     struct message first = feed_question(fake, THIRD_SERVER, 1);
     assert_int_equal(first.frames[0]->size, 2 * sizeof(uint32_t)); /* as many batches as the credit allows */
-    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 1);
+    assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_FEED, FEED_ASK, NULL), 1);
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 1, true);
     /* the batch was smaller than expected */
-    assert_true(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_FEED_ASK, NULL) > 1);
+    assert_true(peers_sent(fake, THIRD_SERVER, SERVICE_FEED, FEED_ASK, NULL) > 1);
     assert_true(node_feed(&fake->node)->used <= 2 * NODE_FEED_GUESS + 10);
     make_own_one(fake, 1, 1);
     assert_true(node_feed(&fake->node)->used <= 2 * NODE_FEED_GUESS + 10);
@@ -2373,15 +2386,16 @@ static struct fake *fake_open_feeder(void) {
 
 static void give_feed_ask(struct fake *fake, uint64_t clock, uint64_t claim, uint32_t first, uint32_t count,
                           uint64_t begun) {
-    struct message message = {.type = MESSAGE_FEED_ASK, .epoch = 1, .passed.sender = OTHER};
+    struct message message = peer_of(SERVICE_FEED, FEED_ASK, OTHER);
+    message.epoch = 1;
     uint32_t shards[SHARDS_MAX] = {0};
     for (uint32_t s = 0; s < count; s++) {
         shards[s] = first + s;
     }
-    message.feed_ask.stages = count > 0 ? (uint8_t)hook_feed_stages(fake) : 0;
-    message.feed_ask.clock = clock;
-    message.feed_ask.claim = claim;
-    message.feed_ask.begun = begun;
+    message.peer.feed.stages = count > 0 ? (uint8_t)hook_feed_stages(fake) : 0;
+    message.peer.feed.clock = clock;
+    message.peer.feed.claim = claim;
+    message.peer.feed.begun = begun;
     message_add_copy(&message, shards, count * sizeof shards[0]);
     give(fake, SELF + 1, &message);
 }
@@ -2409,8 +2423,8 @@ TEST(a_feeder_runs_the_stages_that_it_is_asked_for) {
     fake_io_forget(&fake->io);
     fake->asked.feed_stages = 3;
     give_feed_ask(fake, 1, 3, 2, 1, 0);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1);
-    assert_int_equal(answer.feed.kind, FEED_GONE);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer), 1);
+    assert_int_equal(answer.peer.kind, FEED_GONE);
     assert_int_equal(fake->asked.making.clock, 0);
 }
 
@@ -2418,9 +2432,9 @@ TEST(a_feeder_makes_what_it_is_asked_for) {
     struct fake *fake = fake_open_feeder();
     struct message answer = {0};
     give_feed_ask(fake, 1, 1, 2, 2, 0); /* the feeder has no data yet */
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1);
-    assert_int_equal(answer.feed.kind, FEED_GONE);
-    assert_int_equal(answer.passed.receiver, OTHER);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer), 1);
+    assert_int_equal(answer.peer.kind, FEED_GONE);
+    assert_int_equal(answer.peer.receiver, OTHER);
     assert_int_equal(fake->asked.prepared_shards, 2);
     prepared(fake, 1, 10);
     answer_subscribes(fake, 0);
@@ -2431,14 +2445,15 @@ TEST(a_feeder_makes_what_it_is_asked_for) {
     make(fake, 2, 3, 10);
     make(fake, 2, 2, 10); /* a batch of the earlier clock comes first */
     make(fake, 3, 2, 20);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1); /* one message with both batches */
-    assert_true(answer.feed.kind == FEED_DONE && answer.feed.clock == 2 && answer.feed.claim == 3);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer),
+                     1); /* one message with both batches */
+    assert_true(answer.peer.kind == FEED_DONE && answer.peer.feed.clock == 2 && answer.peer.feed.claim == 3);
     const struct wire_batch *batches = (const void *)answer.frames[FEED_BATCHES]->data;
     assert_int_equal(answer.frames[FEED_BATCHES]->size, 2 * sizeof *batches);
     assert_true(batches[0].shard == 2 && batches[0].bytes == 10 && batches[1].shard == 3 && batches[1].bytes == 20);
     fake->io.now_us += 1000 * 1000; /* the next heartbeat is due */
     make(fake, 3, 3, 20);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 2);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer), 2);
     assert_int_equal(fake->asked.batch_stages, 2);
     assert_int_equal(fake->asked.making.clock, 0);
     node_timer(&fake->node);
@@ -2477,7 +2492,7 @@ TEST(a_feeder_makes_batches_with_several_threads) {
         node_feed_made(&fake->node, &made);
     }
     assert_int_equal(fake->asked.making.clock, 0);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer), 1);
     const struct wire_batch *batches = (const void *)answer.frames[FEED_BATCHES]->data;
     assert_int_equal(answer.frames[FEED_BATCHES]->size, 4 * sizeof *batches);
     for (uint32_t b = 0; b < 4; b++) { /* each batch once, in order */
@@ -2506,18 +2521,18 @@ TEST(a_feeder_answers_after_a_while_and_in_order) {
     give_feed_ask(fake, 2, 3, 2, 2, 0);
     give_feed_ask(fake, 2, 4, 3, 1, 0);
     make(fake, 2, 1, 10);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer), 1);
     fake->io.now_us += NODE_FEED_FUSED_US;
     make(fake, 2, 2, 10);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer),
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer),
                      2); /* does not wait for the other batch */
-    assert_int_equal(answer.feed.claim, 3);
+    assert_int_equal(answer.peer.feed.claim, 3);
     make(fake, 3, 2, 10);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 3);
-    assert_int_equal(answer.feed.claim, 3);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer), 3);
+    assert_int_equal(answer.peer.feed.claim, 3);
     make(fake, 3, 2, 10);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 4);
-    assert_int_equal(answer.feed.claim, 4);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer), 4);
+    assert_int_equal(answer.peer.feed.claim, 4);
 }
 
 TEST(a_feeder_makes_nothing_for_clocks_that_have_begun) {
@@ -2527,12 +2542,12 @@ TEST(a_feeder_makes_nothing_for_clocks_that_have_begun) {
     give_feed_ask(fake, 2, 3, 2, 2, 0);
     give_feed_ask(fake, 3, 4, 2, 1, 1);
     make(fake, 2, 1, 10); /* was begun before */
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, NULL), 0);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, NULL), 0);
     give_feed_ask(fake, 2, 5, 0, 0, 2); /* requests no batch */
     make(fake, 2, 2, 10);
     make(fake, 2, 3, 10);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, &answer), 1);
-    assert_int_equal(answer.feed.claim, 4);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer), 1);
+    assert_int_equal(answer.peer.feed.claim, 4);
     assert_int_equal(fake->asked.making.clock, 0);
 }
 
@@ -2557,7 +2572,7 @@ TEST(a_feeder_forgets_questions_of_an_old_epoch) {
     assert_int_equal(node_feed(&fake->node)->feeding.count, 0);
     fake_io_forget(&fake->io);
     make(fake, 2, 1, 10); /* the request belongs to the old epoch */
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_FEED, NULL), 0);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, NULL), 0);
     assert_int_equal(fake->asked.making.clock, 0);
 }
 
@@ -2607,61 +2622,61 @@ static struct fake *fake_open_fetching(void) {
 }
 
 static void give_holdings(struct fake *fake, actor_id server, uint64_t claim, uint32_t first, uint32_t count) {
-    struct message message = {.type = MESSAGE_HOLDINGS, .holdings = {.answer = 1, .claim = claim}};
+    struct message message = peer_of(SERVICE_FETCH, FETCH_HOLDINGS, actor_node(server));
+    message.peer.fetch.claim = claim;
     uint32_t shards[SHARDS_MAX] = {0};
     for (uint32_t s = 0; s < count; s++) {
         shards[s] = first + s;
     }
-    message.passed.sender = actor_node(server);
     message_add_copy(&message, shards, count * sizeof shards[0]);
     give(fake, server, &message);
 }
 
 /* The server answers a request for a piece, by this kind of answer. */
-static void answer_piece(struct fake *fake, actor_id server, const struct message_shard *question,
-                         enum shard_kind kind) {
-    struct message answer = {.type = MESSAGE_SHARD, .shard = *question};
+static void answer_piece(struct fake *fake, actor_id server, const struct peer_fetch *question, enum fetch_kind kind) {
+    struct message answer = peer_of(SERVICE_FETCH, kind, actor_node(server));
+    answer.peer.fetch = *question;
     unsigned char bytes[PACKED];
     memset(bytes, (int)question->shard, 10);
     memset(bytes + 10, 2 * (int)question->shard, 2);
     size_t left = sizeof bytes - question->offset;
     size_t piece = fake->node.options.fetch_piece;
-    assert_int_equal(question->kind, SHARD_ASK);
-    answer.shard.kind = (uint8_t)kind;
-    answer.shard.size = sizeof bytes;
-    answer.passed.sender = actor_node(server);
-    message_add_copy(&answer, bytes + question->offset, kind == SHARD_GONE ? 0 : left < piece ? left : piece);
+    answer.peer.fetch.size = sizeof bytes;
+    if (kind == FETCH_PIECE) {
+        message_add_copy(&answer, bytes + question->offset, left < piece ? left : piece);
+    }
     give(fake, server, &answer);
 }
 
 /* The server answers the newest request for a piece. */
-static void give_piece(struct fake *fake, actor_id server, enum shard_kind kind) {
+static void give_piece(struct fake *fake, actor_id server, enum fetch_kind kind) {
     struct message question = {0};
-    assert_true(fake_io_sent(&fake->io, server, MESSAGE_SHARD, &question) > 0);
-    answer_piece(fake, server, &question.shard, kind);
+    assert_true(peers_sent(fake, server, SERVICE_FETCH, FETCH_ASK, &question) > 0);
+    answer_piece(fake, server, &question.peer.fetch, kind);
 }
 
 TEST(shards_are_taken_from_those_who_have_them) {
     struct fake *fake = fake_open_fetching();
     struct message question = {0};
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
-    assert_true(question.holdings.answer == 0 && question.passed.receiver == OTHER);
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK_HOLDINGS, &question), 1);
+    assert_true(question.peer.receiver == OTHER);
     assert_int_equal(question.frames[0]->size, 3 * sizeof(uint32_t));
-    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_HOLDINGS, &question), 1);
-    give_holdings(fake, REMOTE, question.holdings.claim + 1, 1, 3); /* to another request */
-    give_holdings(fake, REMOTE, question.holdings.claim, 1, 2);
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 1); /* at once, but only one request */
-    give_holdings(fake, THIRD_SERVER, question.holdings.claim, 2, 2);
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 1);
-    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, NULL), 1); /* one request to each holder */
+    assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_FETCH, FETCH_ASK_HOLDINGS, &question), 1);
+    give_holdings(fake, REMOTE, question.peer.fetch.claim + 1, 1, 3); /* to another request */
+    give_holdings(fake, REMOTE, question.peer.fetch.claim, 1, 2);
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK, NULL), 1); /* at once, but only one request */
+    give_holdings(fake, THIRD_SERVER, question.peer.fetch.claim, 2, 2);
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK, NULL), 1);
+    assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_FETCH, FETCH_ASK, NULL),
+                     1); /* one request to each holder */
     for (unsigned piece = 0; piece < 2; piece++) {
-        give_piece(fake, REMOTE, SHARD_PIECE);
-        give_piece(fake, THIRD_SERVER, SHARD_PIECE);
+        give_piece(fake, REMOTE, FETCH_PIECE);
+        give_piece(fake, THIRD_SERVER, FETCH_PIECE);
     }
     assert_true(fake->asked.has[1] && fake->asked.has[2]);
     assert_int_equal(fake->asked.preparing, 0);
-    give_piece(fake, THIRD_SERVER, SHARD_PIECE);
-    give_piece(fake, THIRD_SERVER, SHARD_PIECE);
+    give_piece(fake, THIRD_SERVER, FETCH_PIECE);
+    give_piece(fake, THIRD_SERVER, FETCH_PIECE);
     assert_true(fake->asked.has[3]);
     assert_int_equal(fake->asked.preparing, 1);
     assert_int_equal(node_fetch(&fake->node)->taken, 3);
@@ -2683,23 +2698,23 @@ TEST(small_shards_come_several_at_once) {
         add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 16);
         add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 16);
         give_plan(fake);
-        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
-        give_holdings(fake, REMOTE, question.holdings.claim, 0, 16);
-        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 1);
-        give_piece(fake, REMOTE, SHARD_PIECE);
+        assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK_HOLDINGS, &question), 1);
+        give_holdings(fake, REMOTE, question.peer.fetch.claim, 0, 16);
+        assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK, NULL), 1);
+        give_piece(fake, REMOTE, FETCH_PIECE);
         unsigned ahead = joins != 0 ? 2 * NODE_FETCH_AHEAD : 2;
-        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 1 + ahead);
-        give_piece(fake, REMOTE, SHARD_PIECE);
+        assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK, NULL), 1 + ahead);
+        give_piece(fake, REMOTE, FETCH_PIECE);
         /* another request replaces the answered one */
-        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 2 + ahead);
+        assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK, NULL), 2 + ahead);
         assert_int_equal(node_fetch(&fake->node)->taken, 2);
-        give_piece(fake, REMOTE, SHARD_GONE); /* all shards requested from REMOTE must come from another node */
-        assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, NULL), 0);
-        give_holdings(fake, THIRD_SERVER, question.holdings.claim, 0, 16);
+        give_piece(fake, REMOTE, FETCH_GONE); /* all shards requested from REMOTE must come from another node */
+        assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_FETCH, FETCH_ASK, NULL), 0);
+        give_holdings(fake, THIRD_SERVER, question.peer.fetch.claim, 0, 16);
         for (unsigned m = 0; m < fake->io.count; m++) { /* the loop also answers requests sent meanwhile */
-            if (fake->io.sent[m].message.type == MESSAGE_SHARD && fake->io.sent[m].to == THIRD_SERVER) {
-                const struct message_shard asked = fake->io.sent[m].message.shard;
-                answer_piece(fake, THIRD_SERVER, &asked, SHARD_PIECE);
+            if (is_peer(&fake->io.sent[m].message, SERVICE_FETCH, FETCH_ASK) && fake->io.sent[m].to == THIRD_SERVER) {
+                const struct peer_fetch asked = fake->io.sent[m].message.peer.fetch;
+                answer_piece(fake, THIRD_SERVER, &asked, FETCH_PIECE);
             }
         }
         assert_int_equal(node_fetch(&fake->node)->taken, 16);
@@ -2711,8 +2726,8 @@ TEST(small_shards_come_several_at_once) {
 TEST(what_nobody_has_is_read) {
     struct fake *fake = fake_open_fetching();
     struct message question = {0};
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
-    give_holdings(fake, REMOTE, question.holdings.claim, 0, 0);
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK_HOLDINGS, &question), 1);
+    give_holdings(fake, REMOTE, question.peer.fetch.claim, 0, 0);
     assert_int_equal(fake->asked.preparing, 0);
     assert_true(fake->io.timer_us <= fake->io.now_us + fake->node.contact.timeout_ms * UINT64_C(1000));
     wait_ms(fake, fake->node.contact.timeout_ms); /* THIRD does not answer */
@@ -2725,9 +2740,9 @@ TEST(what_was_asked_before_welcome_is_overdue_by_the_jobs_timeout) {
         struct fake *fake = fake_open_fetching_if(false);
         struct message question = {0};
         assert_true(fake->node.contact.timeout_ms > TIMEOUT_MS);
-        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
-        give_holdings(fake, REMOTE, question.holdings.claim, 1, gives != 0 ? 3 : 0); /* THIRD does not answer */
-        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), gives);
+        assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK_HOLDINGS, &question), 1);
+        give_holdings(fake, REMOTE, question.peer.fetch.claim, 1, gives != 0 ? 3 : 0); /* THIRD does not answer */
+        assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK, NULL), gives);
         give_welcome(fake);
         wait_ms(fake, TIMEOUT_MS);
         assert_int_equal(fake->asked.preparing, 1);
@@ -2736,14 +2751,14 @@ TEST(what_was_asked_before_welcome_is_overdue_by_the_jobs_timeout) {
 }
 
 /* Returns the number of requests to the server before the failure timeout; adds those to `other` to `others`. */
-static unsigned times_asked(struct fake *fake, actor_id server, enum message_type type, actor_id other,
+static unsigned times_asked(struct fake *fake, actor_id server, enum service service, unsigned kind, actor_id other,
                             unsigned *others) {
     unsigned times = 0;
     for (uint32_t ms = 0; ms < fake->node.contact.timeout_ms - 1; ms++) {
         fake_io_forget(&fake->io);
         wait_ms(fake, 1);
-        times += (unsigned)fake_io_sent(&fake->io, server, type, NULL);
-        *others += (unsigned)fake_io_sent(&fake->io, other, type, NULL);
+        times += peers_sent(fake, server, service, kind, NULL);
+        *others += peers_sent(fake, other, service, kind, NULL);
         assert_true(times > 0 || ms <= fake->node.contact.timeout_ms / 64); /* the first repeat comes soon */
     }
     return times;
@@ -2754,14 +2769,14 @@ TEST(the_question_for_shards_is_repeated) {
     struct fake *fake = fake_open_fetching();
     struct message question = {0};
     unsigned others = 0;
-    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_HOLDINGS, &question), 1);
-    give_holdings(fake, THIRD_SERVER, question.holdings.claim, 0, 0);
-    unsigned times = times_asked(fake, REMOTE, MESSAGE_HOLDINGS, THIRD_SERVER, &others);
+    assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_FETCH, FETCH_ASK_HOLDINGS, &question), 1);
+    give_holdings(fake, THIRD_SERVER, question.peer.fetch.claim, 0, 0);
+    unsigned times = times_asked(fake, REMOTE, SERVICE_FETCH, FETCH_ASK_HOLDINGS, THIRD_SERVER, &others);
     assert_true(times >= 5 && times <= 7); /* less often each time */
     assert_int_equal(others, 0);
     assert_int_equal(fake->asked.preparing, 0);
-    give_holdings(fake, REMOTE, question.holdings.claim, 1, 3); /* an answer to any of the requests counts */
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, NULL), 1);
+    give_holdings(fake, REMOTE, question.peer.fetch.claim, 1, 3); /* an answer to any of the requests counts */
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK, NULL), 1);
 }
 
 /* A holder that failed to give a shard gets no other requests, and the shards come from another holder. */
@@ -2769,28 +2784,26 @@ TEST(a_holder_that_does_not_give) {
     for (unsigned way = 0; way < 4; way++) {
         struct fake *fake = fake_open_fetching();
         struct message question = {0};
-        assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
-        give_holdings(fake, REMOTE, question.holdings.claim, 1, 3);
-        give_holdings(fake, THIRD_SERVER, question.holdings.claim, 1, way < 2 ? 3 : 0);
-        struct message wrong = {.type = MESSAGE_SHARD};
+        assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK_HOLDINGS, &question), 1);
+        give_holdings(fake, REMOTE, question.peer.fetch.claim, 1, 3);
+        give_holdings(fake, THIRD_SERVER, question.peer.fetch.claim, 1, way < 2 ? 3 : 0);
+        struct message wrong = peer_of(SERVICE_FETCH, FETCH_PIECE, OTHER);
         switch (way) {
         case 0:
-            give_piece(fake, REMOTE, SHARD_GONE);
+            give_piece(fake, REMOTE, FETCH_GONE);
             break;
         case 1:
             wait_ms(fake, fake->node.contact.timeout_ms);
             break;
         default: /* an impossible piece; in the last case it completes a wrong shard */
-            assert_true(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, &question) == 1);
-            wrong.shard = question.shard;
-            wrong.shard.kind = SHARD_PIECE;
-            wrong.shard.size = way == 2 ? 3 : 4;
-            wrong.passed.sender = OTHER;
+            assert_true(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK, &question) == 1);
+            wrong.peer.fetch = question.peer.fetch;
+            wrong.peer.fetch.size = way == 2 ? 3 : 4;
             message_add_copy(&wrong, "abcd", 4);
             give(fake, REMOTE, &wrong);
         }
         for (unsigned piece = 0; piece < 6 && way == 0; piece++) {
-            give_piece(fake, THIRD_SERVER, SHARD_PIECE);
+            give_piece(fake, THIRD_SERVER, FETCH_PIECE);
         }
         assert_true(way != 0 || (fake->asked.has[1] && fake->asked.has[2] && fake->asked.has[3]));
         assert_int_equal(fake->asked.preparing, 1);
@@ -2801,60 +2814,57 @@ TEST(a_holder_that_does_not_give) {
 TEST(a_set_that_is_not_needed_any_more_is_not_fetched) {
     struct fake *fake = fake_open_fetching();
     struct message question = {0};
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_HOLDINGS, &question), 1);
-    give_holdings(fake, REMOTE, question.holdings.claim, 1, 3);
-    give_holdings(fake, THIRD_SERVER, question.holdings.claim, 1, 3);
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_FETCH, FETCH_ASK_HOLDINGS, &question), 1);
+    give_holdings(fake, REMOTE, question.peer.fetch.claim, 1, 3);
+    give_holdings(fake, THIRD_SERVER, question.peer.fetch.claim, 1, 3);
     no_assignments(fake);
     add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
     assert_int_equal(fake->asked.released_count, 1);
     assert_int_equal(fake->asked.preparing, 0);
     assert_true(node_fetch(&fake->node)->state == FETCH_NONE);
-    give_piece(fake, REMOTE, SHARD_PIECE); /* changes nothing */
+    give_piece(fake, REMOTE, FETCH_PIECE); /* changes nothing */
 }
 
 /* A node gives its shards by pieces, once its input has been compared. */
 TEST(a_node_gives_its_shards) {
     struct fake *fake = fake_open(0, 3);
-    struct message message = {.type = MESSAGE_HOLDINGS, .holdings = {.claim = 9}};
+    struct message message = peer_of(SERVICE_FETCH, FETCH_ASK_HOLDINGS, OTHER);
     static const uint32_t wanted[] = {0, 2, 5, 1000};
     fake->node.options.fetches = true;
     fake->node.options.fetch_piece = PIECE;
     fake->asked.has[2] = true;
-    message.passed.sender = OTHER;
+    message.peer.fetch.claim = 9;
     message_add_copy(&message, wanted, sizeof wanted);
     give(fake, SELF + 1, &message);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_HOLDINGS, &message), 1);
-    assert_true(message.holdings.answer == 1 && message.holdings.claim == 9 && message.passed.receiver == OTHER);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FETCH, FETCH_HOLDINGS, &message), 1);
+    assert_true(message.peer.fetch.claim == 9 && message.peer.receiver == OTHER);
     assert_int_equal(message.frames[0]->size, sizeof(uint32_t));
     assert_int_equal(((const uint32_t *)(const void *)message.frames[0]->data)[0], 2);
     static const size_t pieces[] = {PIECE, 12 - PIECE, 0};
     for (unsigned piece = 0; piece < 3; piece++) {
-        struct message ask = {.type = MESSAGE_SHARD, .shard = {.shard = 2, .claim = piece, .offset = piece * PIECE}};
-        ask.passed.sender = OTHER;
-        message_add(&ask, buffer_new(0));
+        struct message ask = peer_of(SERVICE_FETCH, FETCH_ASK, OTHER);
+        ask.peer.fetch = (struct peer_fetch){.shard = 2, .claim = piece, .offset = piece * PIECE};
         fake_io_forget(&fake->io);
         give(fake, SELF + 1, &ask);
-        assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_SHARD, &message), 1);
-        assert_int_equal(message.shard.kind, piece < 2 ? SHARD_PIECE : SHARD_GONE);
-        assert_int_equal(message.frames[0]->size, pieces[piece]);
-        assert_int_equal(message.shard.claim, piece);
+        assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FETCH, ANY_KIND, &message), 1);
+        assert_int_equal(message.peer.kind, piece < 2 ? FETCH_PIECE : FETCH_GONE);
+        assert_int_equal(message.frame_count > 0 ? message.frames[0]->size : 0, pieces[piece]);
+        assert_int_equal(message.peer.fetch.claim, piece);
     }
     fake_io_forget(&fake->io);
-    struct message ask = {.type = MESSAGE_SHARD, .shard = {.shard = 3}};
-    ask.passed.sender = OTHER;
-    message_add(&ask, buffer_new(0));
+    struct message ask = peer_of(SERVICE_FETCH, FETCH_ASK, OTHER);
+    ask.peer.fetch.shard = 3;
     give(fake, SELF + 1, &ask);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_SHARD, &message), 1);
-    assert_int_equal(message.shard.kind, SHARD_GONE);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FETCH, ANY_KIND, &message), 1);
+    assert_int_equal(message.peer.kind, FETCH_GONE);
     fake->node.input.reading = fake->node.input.compared + 1; /* this input may differ from the job's */
     fake_io_forget(&fake->io);
-    ask = (struct message){.type = MESSAGE_SHARD, .shard = {.shard = 2}};
-    ask.passed.sender = OTHER;
-    message_add(&ask, buffer_new(0));
+    ask = peer_of(SERVICE_FETCH, FETCH_ASK, OTHER);
+    ask.peer.fetch.shard = 2;
     give(fake, SELF + 1, &ask);
-    assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_SHARD, &message), 1);
-    assert_int_equal(message.shard.kind, SHARD_GONE);
+    assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FETCH, ANY_KIND, &message), 1);
+    assert_int_equal(message.peer.kind, FETCH_GONE);
     fake->node.input.reading = fake->node.input.compared;
 }
 
@@ -2878,18 +2888,19 @@ static struct fake *fake_open_parts(void) {
 }
 
 /* The server answers the newest request for pieces. Returns the number of shards requested. */
-static size_t give_pieces(struct fake *fake, actor_id server, uint32_t part, enum shard_kind kind) {
+static size_t give_pieces(struct fake *fake, actor_id server, uint32_t part, enum parts_kind kind) {
     struct message question = {0};
-    assert_true(fake_io_sent(&fake->io, server, MESSAGE_SHARD, &question) > 0);
-    assert_true(question.shard.kind == SHARD_ASK_PART && question.shard.part == part && question.shard.parts == 3);
+    assert_true(peers_sent(fake, server, SERVICE_PARTS, PARTS_ASK, &question) > 0);
+    assert_true(question.peer.parts.part == part && question.peer.parts.parts == 3);
     const uint32_t *shards = (const void *)question.frames[0]->data;
     size_t count = question.frames[0]->size / sizeof *shards;
-    struct message answer = {.type = MESSAGE_SHARD, .shard = question.shard};
-    answer.shard.kind = (uint8_t)kind;
-    answer.passed.sender = actor_node(server);
+    struct message answer = peer_of(SERVICE_PARTS, kind, actor_node(server));
+    answer.peer.parts = question.peer.parts;
     struct buffer *bytes = hook_pack_pieces(fake, shards, (uint32_t)count, 0);
-    answer.shard.size = bytes->size;
-    message_add_copy(&answer, bytes->data, kind == SHARD_PIECE ? bytes->size : 0);
+    answer.peer.parts.size = bytes->size;
+    if (kind == PARTS_PIECE) {
+        message_add_copy(&answer, bytes->data, bytes->size);
+    }
     buffer_drop(bytes);
     fake_io_forget(&fake->io);
     give(fake, server, &answer);
@@ -2899,11 +2910,11 @@ static size_t give_pieces(struct fake *fake, actor_id server, uint32_t part, enu
 TEST(parts_are_taken_from_their_readers) {
     struct fake *fake = fake_open_parts();
     struct message message = {0};
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, &message), 0);
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_PARTS, PARTS_ASK, &message), 0);
     node_part_read(&fake->node, true);
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, &message), 1);
-    assert_int_equal(give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE), 3);
-    assert_int_equal(give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE), 1); /* each answer has two shards' pieces */
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_PARTS, PARTS_ASK, &message), 1);
+    assert_int_equal(give_pieces(fake, THIRD_SERVER, 2, PARTS_PIECE), 3);
+    assert_int_equal(give_pieces(fake, THIRD_SERVER, 2, PARTS_PIECE), 1); /* each answer has two shards' pieces */
     assert_int_equal(fake->asked.preparing, 0);
 }
 
@@ -2911,8 +2922,8 @@ TEST(the_question_for_a_part_is_repeated) {
     struct fake *fake = fake_open_parts();
     unsigned others = 0;
     node_part_read(&fake->node, true);
-    give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE); /* the first answer arrived, and the last shard is requested */
-    unsigned times = times_asked(fake, REMOTE, MESSAGE_SHARD, THIRD_SERVER, &others);
+    give_pieces(fake, THIRD_SERVER, 2, PARTS_PIECE); /* the first answer arrived, and the last shard is requested */
+    unsigned times = times_asked(fake, REMOTE, SERVICE_PARTS, PARTS_ASK, THIRD_SERVER, &others);
     assert_true(times >= 5 && times <= 7);
     assert_int_equal(others, NODE_PARTS_ASKS - 1);
     assert_int_equal(fake->asked.preparing, 0);
@@ -2924,20 +2935,18 @@ TEST(a_reader_that_is_late_or_has_nothing) {
     struct message message = {0};
     node_part_read(&fake->node, true);
     struct message question = {0};
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, &question), 1);
-    struct message later = {.type = MESSAGE_SHARD, .shard = question.shard};
-    later.shard.kind = SHARD_GONE;
-    later.passed.sender = OTHER;
-    message_add(&later, buffer_new(0));
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_PARTS, PARTS_ASK, &question), 1);
+    struct message gone = peer_of(SERVICE_PARTS, PARTS_GONE, OTHER);
+    gone.peer.parts = question.peer.parts;
     struct message third = {0};
-    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, &third), 1);
-    give_pieces(fake, THIRD_SERVER, 2, SHARD_LATER);
-    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, &message), 0);
+    assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_PARTS, PARTS_ASK, &third), 1);
+    give_pieces(fake, THIRD_SERVER, 2, PARTS_LATER);
+    assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_PARTS, PARTS_ASK, &message), 0);
     wait_ms(fake, NODE_PARTS_LATER_US / 1000 + 1);
-    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, &message), 1);
-    give(fake, REMOTE, &later);
-    give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE);
-    give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE);
+    assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_PARTS, PARTS_ASK, &message), 1);
+    give(fake, REMOTE, &gone);
+    give_pieces(fake, THIRD_SERVER, 2, PARTS_PIECE);
+    give_pieces(fake, THIRD_SERVER, 2, PARTS_PIECE);
     assert_int_equal(fake->asked.preparing, 1); /* the process reads part 0 itself */
 }
 
@@ -2947,16 +2956,15 @@ TEST(a_node_gives_of_its_part_once_it_has_read_it) {
     static const uint32_t wrong[] = {6, 70000};
     for (unsigned round = 0; round < 4; round++) {
         struct message message = {0};
-        struct message ask = {.type = MESSAGE_SHARD,
-                              .shard = {.kind = SHARD_ASK_PART, .part = round == 2 ? 2 : 1, .parts = 3, .claim = 4}};
-        ask.passed.sender = OTHER;
+        struct message ask = peer_of(SERVICE_PARTS, PARTS_ASK, OTHER);
+        ask.peer.parts = (struct peer_parts){.part = round == 2 ? 2 : 1, .parts = 3, .claim = 4};
         message_add_copy(&ask, round == 3 ? wrong : wanted, round == 3 ? sizeof wrong : sizeof wanted);
         fake_io_forget(&fake->io);
         give(fake, SELF + 1, &ask);
-        assert_int_equal(fake_io_sent(&fake->io, SELF + 1, MESSAGE_SHARD, &message), 1);
-        assert_int_equal(message.shard.kind, round == 0 ? SHARD_LATER : round == 1 ? SHARD_PIECE : SHARD_GONE);
-        assert_int_equal(message.frames[0]->size, round == 1 ? 2 : 0);
-        assert_true(message.shard.claim == 4 && message.passed.receiver == OTHER);
+        assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_PARTS, ANY_KIND, &message), 1);
+        assert_int_equal(message.peer.kind, round == 0 ? PARTS_LATER : round == 1 ? PARTS_PIECE : PARTS_GONE);
+        assert_int_equal(message.frame_count > 0 ? message.frames[0]->size : 0, round == 1 ? 2 : 0);
+        assert_true(message.peer.parts.claim == 4 && message.peer.receiver == OTHER);
         if (round == 0) {
             node_part_read(&fake->node, true);
         }
@@ -2968,8 +2976,8 @@ TEST(an_input_that_is_not_divided_has_no_pieces) {
     struct fake *fake = fake_open_parts();
     struct message message = {0};
     node_part_read(&fake->node, false);
-    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_SHARD, &message), 0);
-    assert_int_equal(fake_io_sent(&fake->io, THIRD_SERVER, MESSAGE_SHARD, &message), 0);
+    assert_int_equal(peers_sent(fake, REMOTE, SERVICE_PARTS, PARTS_ASK, &message), 0);
+    assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_PARTS, PARTS_ASK, &message), 0);
     assert_int_equal(fake->asked.preparing, 1);
     assert_int_equal(node_parts(&fake->node)->count, 0);
 }

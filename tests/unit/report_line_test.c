@@ -26,6 +26,8 @@ TEST(an_iteration_has_numbers_a_stage_and_metrics) {
     assert_int_equal(line->metric_count, 3);
     assert_string_equal(line->metrics[1].name, "epoch"); /* no key of an iteration */
     assert_true(line->metrics[1].value == 7 && isnan(line->metrics[2].value) && isnan(line->epoch) && !line->ok);
+    assert_true(report_line_metric(line, "loss") == 0.5);
+    assert_true(isnan(report_line_metric(line, "test")) && isnan(report_line_metric(line, "stage")));
     report_line_drop(line);
 }
 

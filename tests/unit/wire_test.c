@@ -17,9 +17,14 @@ static uint64_t wire_random(void) {
 
 enum field_kind { WHOLE, SIGNED, REAL, TEXT };
 
-/* All fields of all messages, as in message.h; a decoder must restore each. */
+/* The number of a kind of PEER in wire_types and wire_fields. */
+#define PEER(service, kind) (PEER_FIRST + (service)*PEER_KINDS_MAX + (kind))
+enum { PEER_FIRST = 256 };
+
+/* All fields of all messages, as in message.h and peer.h; a decoder must restore each. Fields of a PEER's kind belong
+ * to all kinds of the service, and those of MESSAGE_PEER to all PEER. */
 static const struct wire_field {
-    enum message_type type;
+    unsigned type;
     enum field_kind kind;
     size_t offset, bytes;
     uint64_t limit, least;
@@ -204,65 +209,98 @@ static const struct wire_field {
     FIELD(MESSAGE_UPDATE, WHOLE, update.follow, UINT64_MAX),
     FIELD(MESSAGE_EVALUATE, WHOLE, evaluate.origin, UINT64_MAX),
     FIELD(MESSAGE_EVALUATE, WHOLE, evaluate.clock, CLOCK),
-    FIELD(MESSAGE_GOSSIP, WHOLE, gossip.kind, GOSSIP_ANSWER),
-    FIELD(MESSAGE_GOSSIP, WHOLE, gossip.clock, CLOCK),
-    FIELD(MESSAGE_GOSSIP, WHOLE, gossip.claim, UINT64_MAX),
-    FIELD(MESSAGE_GOSSIP, WHOLE, gossip.passed.receiver, UINT64_MAX),
-    FIELD(MESSAGE_GOSSIP, WHOLE, gossip.passed.sender, UINT64_MAX),
-    FIELD(MESSAGE_LOT, WHOLE, lot.kind, LOT_LEFT),
-    FIELD(MESSAGE_LOT, WHOLE, lot.lot, WIRE_LOTS_MAX - 1),
-    FIELD(MESSAGE_LOT, WHOLE, lot.clock, CLOCK),
-    FIELD(MESSAGE_LOT, WHOLE, lot.claim, UINT64_MAX),
-    FIELD(MESSAGE_LOT, WHOLE, lot.digest, UINT64_MAX),
-    FIELD(MESSAGE_LOT, WHOLE, lot.items, UINT64_C(1) << 40),
-    FIELD(MESSAGE_LOT, WHOLE, lot.passed.receiver, UINT64_MAX),
-    FIELD(MESSAGE_LOT, WHOLE, lot.passed.sender, UINT64_MAX),
-    FIELD(MESSAGE_LOT_METRICS, WHOLE, lot_metrics.claim, UINT64_MAX),
-    FIELD(MESSAGE_LOT_METRICS, WHOLE, lot_metrics.passed.receiver, UINT64_MAX),
-    FIELD(MESSAGE_LOT_METRICS, WHOLE, lot_metrics.passed.sender, UINT64_MAX),
-    FIELD(MESSAGE_HOLDINGS, WHOLE, holdings.answer, 1),
-    FIELD(MESSAGE_HOLDINGS, WHOLE, holdings.claim, UINT64_MAX),
-    FIELD(MESSAGE_HOLDINGS, WHOLE, holdings.passed.receiver, UINT64_MAX),
-    FIELD(MESSAGE_HOLDINGS, WHOLE, holdings.passed.sender, UINT64_MAX),
-    FIELD(MESSAGE_SHARD, WHOLE, shard.kind, SHARD_LATER),
-    FIELD(MESSAGE_SHARD, WHOLE, shard.shard, WIRE_SHARDS_MAX - 1),
-    FIELD(MESSAGE_SHARD, WHOLE, shard.part, WIRE_NODES_MAX),
-    FIELD(MESSAGE_SHARD, WHOLE, shard.parts, WIRE_NODES_MAX),
-    FIELD(MESSAGE_SHARD, WHOLE, shard.claim, UINT64_MAX),
-    FIELD(MESSAGE_SHARD, WHOLE, shard.offset, UINT64_MAX),
-    FIELD(MESSAGE_SHARD, WHOLE, shard.size, UINT64_MAX),
-    FIELD(MESSAGE_SHARD, WHOLE, shard.passed.receiver, UINT64_MAX),
-    FIELD(MESSAGE_SHARD, WHOLE, shard.passed.sender, UINT64_MAX),
-    FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.stages, WIRE_STAGES_MAX),
-    FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.clock, WIRE_CLOCK_MAX),
-    FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.claim, UINT64_MAX),
-    FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.begun, WIRE_CLOCK_MAX),
-    FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.passed.receiver, UINT64_MAX),
-    FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.passed.sender, UINT64_MAX),
-    FIELD(MESSAGE_FEED, WHOLE, feed.kind, FEED_GONE),
-    FIELD(MESSAGE_FEED, WHOLE, feed.clock, WIRE_CLOCK_MAX),
-    FIELD(MESSAGE_FEED, WHOLE, feed.claim, UINT64_MAX),
-    FIELD(MESSAGE_FEED, WHOLE, feed.passed.receiver, UINT64_MAX),
-    FIELD(MESSAGE_FEED, WHOLE, feed.passed.sender, UINT64_MAX),
+    FIELD(MESSAGE_PEER, WHOLE, peer.receiver, UINT64_MAX),
+    FIELD(MESSAGE_PEER, WHOLE, peer.sender, UINT64_MAX),
+    FIELD(PEER(SERVICE_FETCH, FETCH_ASK), WHOLE, peer.fetch.claim, UINT64_MAX),
+    FIELD(PEER(SERVICE_FETCH, FETCH_ASK), WHOLE, peer.fetch.shard, WIRE_SHARDS_MAX - 1),
+    FIELD(PEER(SERVICE_FETCH, FETCH_ASK), WHOLE, peer.fetch.offset, UINT64_MAX),
+    FIELD(PEER(SERVICE_FETCH, FETCH_ASK), WHOLE, peer.fetch.size, UINT64_MAX),
+    FIELD(PEER(SERVICE_PARTS, PARTS_LATER), WHOLE, peer.parts.claim, UINT64_MAX),
+    FIELD(PEER(SERVICE_PARTS, PARTS_LATER), WHOLE, peer.parts.part, WIRE_NODES_MAX),
+    FIELD(PEER(SERVICE_PARTS, PARTS_LATER), WHOLE, peer.parts.parts, WIRE_NODES_MAX),
+    FIELD(PEER(SERVICE_PARTS, PARTS_LATER), WHOLE, peer.parts.offset, UINT64_MAX),
+    FIELD(PEER(SERVICE_PARTS, PARTS_LATER), WHOLE, peer.parts.size, UINT64_MAX),
+    FIELD(PEER(SERVICE_LOTS, LOT_ASK), WHOLE, peer.lot.lot, WIRE_LOTS_MAX - 1),
+    FIELD(PEER(SERVICE_LOTS, LOT_ASK), WHOLE, peer.lot.clock, CLOCK),
+    FIELD(PEER(SERVICE_LOTS, LOT_ASK), WHOLE, peer.lot.claim, UINT64_MAX),
+    FIELD(PEER(SERVICE_LOTS, LOT_ASK), WHOLE, peer.lot.digest, UINT64_MAX),
+    FIELD(PEER(SERVICE_LOTS, LOT_ASK), WHOLE, peer.lot.items, UINT64_C(1) << 40),
+    FIELD(PEER(SERVICE_FEED, FEED_ASK), WHOLE, peer.feed.stages, WIRE_STAGES_MAX),
+    FIELD(PEER(SERVICE_FEED, FEED_ASK), WHOLE, peer.feed.clock, WIRE_CLOCK_MAX),
+    FIELD(PEER(SERVICE_FEED, FEED_ASK), WHOLE, peer.feed.claim, UINT64_MAX),
+    FIELD(PEER(SERVICE_FEED, FEED_ASK), WHOLE, peer.feed.begun, WIRE_CLOCK_MAX),
+    FIELD(PEER(SERVICE_GOSSIP, GOSSIP_OFFER), WHOLE, peer.gossip.clock, CLOCK),
+    FIELD(PEER(SERVICE_GOSSIP, GOSSIP_OFFER), WHOLE, peer.gossip.claim, UINT64_MAX),
     FIELD(MESSAGE_PULSE, WHOLE, pulse.kind, PULSE_SUSPECT),
     FIELD(MESSAGE_PULSE, WHOLE, pulse.number, UINT64_MAX),
     FIELD(MESSAGE_PULSE, WHOLE, pulse.suspect, UINT64_MAX),
 };
 enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
 
-static const enum message_type wire_types[] = {
-    MESSAGE_REGISTER,   MESSAGE_WELCOME,   MESSAGE_PLAN,          MESSAGE_LOADED,         MESSAGE_START,
-    MESSAGE_PROGRESS,   MESSAGE_HEARTBEAT, MESSAGE_HEARTBEAT_ACK, MESSAGE_SAVE,           MESSAGE_SAVED,
-    MESSAGE_DONE,       MESSAGE_LEAVE,     MESSAGE_FAIL,          MESSAGE_ABORT,          MESSAGE_FENCE,
-    MESSAGE_OBSERVE,    MESSAGE_REPORT,    MESSAGE_STOP,          MESSAGE_EVICT,          MESSAGE_GONE,
-    MESSAGE_OUTCOME,    MESSAGE_STATUS,    MESSAGE_FENCED,        MESSAGE_REJOIN,         MESSAGE_REPLICAS,
-    MESSAGE_WRITTEN,    MESSAGE_PULL,      MESSAGE_PUSH,          MESSAGE_CHECKPOINT,     MESSAGE_SUBSCRIBE,
-    MESSAGE_FLUSH,      MESSAGE_SCAN,      MESSAGE_ROWS,          MESSAGE_FOLLOW,         MESSAGE_UPDATE,
-    MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW, MESSAGE_EVALUATE,
-    MESSAGE_ACCUSE,     MESSAGE_NOTE,      MESSAGE_LOT,           MESSAGE_LOT_METRICS,    MESSAGE_WAITS,
-    MESSAGE_HOLDINGS,   MESSAGE_SHARD,     MESSAGE_FEED_ASK,      MESSAGE_FEED,           MESSAGE_PULSE,
-    MESSAGE_GOSSIP,     MESSAGE_APP_NOTE,
-};
+static const unsigned wire_types[] = {MESSAGE_REGISTER,
+                                      MESSAGE_WELCOME,
+                                      MESSAGE_PLAN,
+                                      MESSAGE_LOADED,
+                                      MESSAGE_START,
+                                      MESSAGE_PROGRESS,
+                                      MESSAGE_HEARTBEAT,
+                                      MESSAGE_HEARTBEAT_ACK,
+                                      MESSAGE_SAVE,
+                                      MESSAGE_SAVED,
+                                      MESSAGE_DONE,
+                                      MESSAGE_LEAVE,
+                                      MESSAGE_FAIL,
+                                      MESSAGE_ABORT,
+                                      MESSAGE_FENCE,
+                                      MESSAGE_OBSERVE,
+                                      MESSAGE_REPORT,
+                                      MESSAGE_STOP,
+                                      MESSAGE_EVICT,
+                                      MESSAGE_GONE,
+                                      MESSAGE_OUTCOME,
+                                      MESSAGE_STATUS,
+                                      MESSAGE_FENCED,
+                                      MESSAGE_REJOIN,
+                                      MESSAGE_REPLICAS,
+                                      MESSAGE_WRITTEN,
+                                      MESSAGE_PULL,
+                                      MESSAGE_PUSH,
+                                      MESSAGE_CHECKPOINT,
+                                      MESSAGE_SUBSCRIBE,
+                                      MESSAGE_FLUSH,
+                                      MESSAGE_SCAN,
+                                      MESSAGE_ROWS,
+                                      MESSAGE_FOLLOW,
+                                      MESSAGE_UPDATE,
+                                      MESSAGE_ALLOCATION,
+                                      MESSAGE_CRASHED,
+                                      MESSAGE_INPUT,
+                                      MESSAGE_CHECKPOINT_NOW,
+                                      MESSAGE_EVALUATE,
+                                      MESSAGE_ACCUSE,
+                                      MESSAGE_NOTE,
+                                      MESSAGE_WAITS,
+                                      MESSAGE_PULSE,
+                                      MESSAGE_APP_NOTE,
+                                      PEER(SERVICE_FETCH, FETCH_ASK_HOLDINGS),
+                                      PEER(SERVICE_FETCH, FETCH_HOLDINGS),
+                                      PEER(SERVICE_FETCH, FETCH_ASK),
+                                      PEER(SERVICE_FETCH, FETCH_PIECE),
+                                      PEER(SERVICE_FETCH, FETCH_GONE),
+                                      PEER(SERVICE_PARTS, PARTS_ASK),
+                                      PEER(SERVICE_PARTS, PARTS_PIECE),
+                                      PEER(SERVICE_PARTS, PARTS_GONE),
+                                      PEER(SERVICE_PARTS, PARTS_LATER),
+                                      PEER(SERVICE_LOTS, LOT_ASK),
+                                      PEER(SERVICE_LOTS, LOT_GIVE),
+                                      PEER(SERVICE_LOTS, LOT_KEEP),
+                                      PEER(SERVICE_LOTS, LOT_DONE),
+                                      PEER(SERVICE_LOTS, LOT_LEFT),
+                                      PEER(SERVICE_FEED, FEED_ASK),
+                                      PEER(SERVICE_FEED, FEED_DONE),
+                                      PEER(SERVICE_FEED, FEED_GONE),
+                                      PEER(SERVICE_GOSSIP, GOSSIP_OFFER),
+                                      PEER(SERVICE_GOSSIP, GOSSIP_ANSWER)};
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
 /* Appends a zeroed frame of `size` bytes. */
@@ -290,12 +328,16 @@ static void add_assignments(struct message *message) {
 }
 
 /* A message with the payload frames that its type needs; fields are 0 or their least value. */
-static struct message new_message(enum message_type type) {
+static struct message new_message(unsigned type) {
     struct message message;
     memset(&message, 0, sizeof message);
-    message.type = type;
+    message.type = type < PEER_FIRST ? type : MESSAGE_PEER;
     message.epoch = wire_random();
-    switch ((unsigned)type) {
+    if (type >= PEER_FIRST) {
+        message.peer.service = (uint8_t)((type - PEER_FIRST) / PEER_KINDS_MAX);
+        message.peer.kind = (uint8_t)((type - PEER_FIRST) % PEER_KINDS_MAX);
+    }
+    switch (type) {
     case MESSAGE_REGISTER:
         add_frame(&message, 2 * sizeof(struct wire_endpoint));
         add_frame(&message, sizeof(struct wire_metric));
@@ -323,23 +365,27 @@ static struct message new_message(enum message_type type) {
         add_frame(&message, 2 * sizeof(double));
         break;
     case MESSAGE_PROGRESS:
-    case MESSAGE_LOT_METRICS:
+    case PEER(SERVICE_LOTS, LOT_DONE): /* without rows */
         add_frame(&message, 2 * sizeof(struct wire_metric_sum));
         break;
     case MESSAGE_WAITS:
         add_frame(&message, 2 * sizeof(struct wire_server_wait));
         break;
-    case MESSAGE_HOLDINGS:
+    case PEER(SERVICE_FETCH, FETCH_ASK_HOLDINGS):
+    case PEER(SERVICE_FETCH, FETCH_HOLDINGS):
+    case PEER(SERVICE_PARTS, PARTS_ASK):
         add_frame(&message, 5 * sizeof(uint32_t));
         break;
-    case MESSAGE_SHARD:
+    case PEER(SERVICE_FETCH, FETCH_PIECE):
+    case PEER(SERVICE_PARTS, PARTS_PIECE):
         add_frame(&message, 17);
         break;
-    case MESSAGE_FEED_ASK:
+    case PEER(SERVICE_FEED, FEED_ASK):
         add_frame(&message, 2 * sizeof(uint32_t));
         ((uint32_t *)(void *)message.frames[0]->data)[1] = 7;
         break;
-    case MESSAGE_FEED:
+    case PEER(SERVICE_FEED, FEED_DONE):
+    case PEER(SERVICE_FEED, FEED_GONE):
         add_frame(&message, 2 * sizeof(struct wire_batch));
         ((struct wire_batch *)(void *)message.frames[0]->data)[1] = (struct wire_batch){.shard = 7};
         add_frame(&message, 0);
@@ -392,11 +438,17 @@ static int pass(const struct message *sent, struct message *got) {
     return decode(sent, head, size, got);
 }
 
+static bool is_of(const struct wire_field *field, const struct message *message) {
+    unsigned service = field->type >= PEER_FIRST ? (field->type - PEER_FIRST) / PEER_KINDS_MAX : SERVICES;
+    return field->type == (unsigned)message->type ||
+           (message->type == MESSAGE_PEER && message->peer.service == service);
+}
+
 static void fill(struct message *message) {
     for (unsigned f = 0; f < WIRE_FIELDS; f++) {
         const struct wire_field *field = &wire_fields[f];
         unsigned char *at = (unsigned char *)message + field->offset;
-        if (field->type != message->type) {
+        if (!is_of(field, message)) {
             continue;
         }
         if (field->kind == WHOLE) {
@@ -493,11 +545,29 @@ TEST(heads_of_another_size_are_refused) {
 TEST(names) {
     unsigned known = 0;
     for (unsigned type = 0; type < 256; type++) {
-        known += strcmp(message_name(type), "unknown") != 0 ? 1 : 0;
+        known += strcmp(message_name(type), "unknown") != 0 && type != MESSAGE_PEER ? 1 : 0;
+    }
+    for (unsigned peer = 0; peer <= UINT16_MAX; peer++) {
+        known += strcmp(peer_name(peer / 256, peer % 256), "unknown") != 0 ? 1 : 0;
     }
     assert_int_equal(known, WIRE_TYPES);
+    assert_string_equal(peer_name(SERVICE_LOTS, LOT_ASK), "LOT_ASK");
     assert_string_equal(message_name(MESSAGE_FLUSH), "FLUSH");
     assert_string_equal(message_name(1U << 31), "unknown");
+}
+
+/* A PEER whose service or kind does not exist is refused, whatever follows. */
+TEST(unknown_services_and_kinds_are_refused) {
+    struct message sent = new_message(PEER(SERVICE_FETCH, FETCH_ASK));
+    unsigned char head[WIRE_HEAD_MAX];
+    struct message got;
+    size_t size = message_encode_head(&sent, head);
+    for (unsigned number = 0; number <= UINT16_MAX; number++) {
+        head[16] = (unsigned char)(number / 256);
+        head[17] = (unsigned char)(number % 256);
+        bool fits = number == SERVICE_FETCH * 256 + FETCH_ASK || number == SERVICE_FETCH * 256 + FETCH_GONE;
+        assert_int_equal(decode(&sent, head, size, &got), fits ? 0 : AML_EPROTOCOL);
+    }
 }
 
 static void expect_refused(struct message *message) {
@@ -638,7 +708,8 @@ TEST(questions_for_batches_are_in_order) {
                  {{2, 1}, 2, AML_EPROTOCOL},
                  {{1, WIRE_SHARDS_MAX}, 2, AML_EPROTOCOL}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        struct message message = {.type = MESSAGE_FEED_ASK, .frame_count = 1};
+        struct message message = {
+            .type = MESSAGE_PEER, .frame_count = 1, .peer = {.service = SERVICE_FEED, .kind = FEED_ASK}};
         message.frames[0] = buffer_copy(cases[c].shards, cases[c].count * sizeof(uint32_t));
         assert_int_equal(decoded(&message), cases[c].result);
         message_close(&message);
@@ -660,7 +731,8 @@ TEST(batches_fit_their_bytes) {
                  {{{WIRE_SHARDS_MAX, 5, 0}}, 1, 5, FEED_DONE, AML_EPROTOCOL},
                  {{{1, WIRE_BATCH_BYTES_MAX + 1, 0}}, 1, 5, FEED_DONE, AML_EPROTOCOL}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        struct message message = {.type = MESSAGE_FEED, .frame_count = 2, .feed.kind = (uint8_t)cases[c].kind};
+        struct message message = {
+            .type = MESSAGE_PEER, .frame_count = 2, .peer = {.service = SERVICE_FEED, .kind = (uint8_t)cases[c].kind}};
         message.frames[0] = buffer_copy(cases[c].batches, cases[c].count * sizeof(struct wire_batch));
         message.frames[1] = buffer_copy("12345678", cases[c].bytes);
         assert_int_equal(decoded(&message), cases[c].result);

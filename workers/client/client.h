@@ -296,7 +296,7 @@ void client_flush(struct client *client);
 /* Begins work on another node's lot of the last clock, which has been flushed. `set` is the number of its set of data.
  * Pushes wait. */
 void client_begin_lot(struct client *client, uint32_t set);
-/* Ends work on the lot: adds its changes to `message`, a LOT, and leaves the cache as it was at client_begin_lot. Then
+/* Ends work on the lot: adds its changes to `message`, a PEER, and leaves the cache as it was at client_begin_lot. Then
  * applies the pushes that waited. AML_EINPUT: a row was changed that may not be. */
 int client_end_lot(struct client *client, struct message *message, struct error *error);
 /* Adds another node's changes for our lot to this node's work on the present clock, before client_gather. False, with
@@ -305,7 +305,7 @@ bool client_add_lot(struct client *client, const struct message *message);
 
 /* Copies the model, which are the averaged tables, between the local steps of a clock: all of their rows, in the order
  * of their slots. The copy shares the keys of `before`, an earlier copy; `before` may be without a type. Each returned
- * GOSSIP is closed by the caller. */
+ * PEER is closed by the caller. */
 struct message client_model(const struct client *client, const struct message *before);
 /* Returns moves of the model, all 0. Moves say by how much each row changes; they have the rows of `model`. */
 struct message client_no_moves(const struct client *client, const struct message *model);

@@ -17,7 +17,7 @@ static struct buffer *keys_of(const struct cache_table *table, unsigned number, 
 }
 
 struct message client_model(const struct client *client, const struct message *before) {
-    struct message model = {.type = MESSAGE_GOSSIP};
+    struct message model = {.type = MESSAGE_PEER};
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_table *table = &client->cache->tables[t];
         size_t bytes = table->shape->row_bytes;
@@ -34,7 +34,7 @@ struct message client_model(const struct client *client, const struct message *b
 }
 
 struct message client_no_moves(const struct client *client, const struct message *model) {
-    struct message moves = {.type = MESSAGE_GOSSIP};
+    struct message moves = {.type = MESSAGE_PEER};
     for (unsigned t = 0; t < client->job->table_count; t++) {
         struct rows_view view;
         if (rows_find(model, t, &view)) {
@@ -89,7 +89,7 @@ static void average_elements(enum aml_type element, size_t count, const unsigned
 
 struct message client_average(const struct client *client, const struct message *ours, const struct message *theirs,
                               double weight, struct message *moves) {
-    struct message answer = {.type = MESSAGE_GOSSIP};
+    struct message answer = {.type = MESSAGE_PEER};
     for (unsigned t = 0; t < client->job->table_count; t++) {
         struct rows_view mine;
         struct rows_view other;

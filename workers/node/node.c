@@ -822,26 +822,14 @@ static void receive_controller(struct node *node, const struct message *message)
     }
 }
 
-/* The service whose message this is; SERVICES: none. */
-static unsigned service_of(const struct message *message) {
-    unsigned type = message->type;
-    bool part = type == MESSAGE_SHARD && message->shard.kind != SHARD_ASK && message->shard.parts > 0;
-    return part || (type == MESSAGE_SHARD && message->shard.kind == SHARD_ASK_PART) ? SERVICE_PARTS
-           : type == MESSAGE_HOLDINGS || type == MESSAGE_SHARD                      ? SERVICE_FETCH
-           : type == MESSAGE_LOT || type == MESSAGE_LOT_METRICS                     ? SERVICE_LOTS
-           : type == MESSAGE_FEED_ASK || type == MESSAGE_FEED                       ? SERVICE_FEED
-           : type == MESSAGE_GOSSIP                                                 ? SERVICE_GOSSIP
-                                                                                    : SERVICES;
-}
-
 /* Gives a message of another node to its service. An answer comes from the server that our question was sent to, which
  * passes on its own node's messages only. */
 static void receive_peer(struct node *node, actor_id from, struct message *message) {
-    const struct node_service *service = node->services[service_of(message)];
+    const struct node_service *service = node->services[message->peer.service];
     bool answer = actor_node(from) != node->options.self;
     bool in_epoch = message->epoch == node->client.epoch && !node->client.fenced;
     if (plan_is_there(&node->plan) && (in_epoch || service->any_epoch) &&
-        (!answer || message->passed.sender == actor_node(from))) {
+        (!answer || message->peer.sender == actor_node(from))) {
         service->receive(node, from, answer, message);
     }
 }
@@ -854,7 +842,7 @@ void node_receive(void *self, actor_id from, struct message *message) {
     if (from == ACTOR_CONTROLLER) {
         node->contact.heard_us = node_now(node);
         receive_controller(node, message);
-    } else if (message_is_passed_on(message->type)) {
+    } else if (message->type == MESSAGE_PEER) {
         receive_peer(node, from, message);
     } else {
         struct node_server *server = own_server(node, from);

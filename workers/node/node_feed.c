@@ -289,12 +289,13 @@ static bool ask_some(struct node *node, struct feed_clock *clock) {
     if (count == 0) {
         return false;
     }
-    struct message question = {.type = MESSAGE_FEED_ASK};
-    question.feed_ask = (struct message_feed_ask){
-        .stages = (uint8_t)clock->stages, .clock = clock->clock, .claim = feed->claim, .begun = next_clock(node) - 1};
+    uint64_t begun = next_clock(node) - 1;
+    struct message question = {.type = MESSAGE_PEER, .peer = {.service = SERVICE_FEED, .kind = FEED_ASK}};
+    question.peer.feed = (struct peer_feed){
+        .stages = (uint8_t)clock->stages, .clock = clock->clock, .claim = feed->claim, .begun = begun};
     message_add_copy(&question, shards, count * sizeof *shards);
     node_send_by(node, feeder->server, feeder->node, &question);
-    feeder->obsolete = feeder->obsolete > question.feed_ask.begun ? feeder->obsolete : 0;
+    feeder->obsolete = feeder->obsolete > begun ? feeder->obsolete : 0;
     return true;
 }
 
@@ -307,8 +308,8 @@ static void report_begun(struct node *node) {
         if (feeder->obsolete == 0 || feeder->obsolete > begun) {
             continue;
         }
-        struct message report = {.type = MESSAGE_FEED_ASK};
-        report.feed_ask = (struct message_feed_ask){.clock = begun, .claim = ++node_feed(node)->claim, .begun = begun};
+        struct message report = {.type = MESSAGE_PEER, .peer = {.service = SERVICE_FEED, .kind = FEED_ASK}};
+        report.peer.feed = (struct peer_feed){.clock = begun, .claim = ++node_feed(node)->claim, .begun = begun};
         message_add(&report, buffer_new(0));
         node_send_by(node, feeder->server, feeder->node, &report);
         feeder->obsolete = 0;
@@ -542,12 +543,12 @@ static void feed_end(struct node *node) {
 
 /* Returns the batch that this question has requested and that has not come; NULL: there is none. */
 static struct feed_batch *batch_of(struct node *node, const struct message *message, uint32_t shard) {
-    const struct message_feed *answer = &message->feed;
+    const struct peer_feed *answer = &message->peer.feed;
     struct feed_clock *clock = clock_at(node_feed(node), answer->clock);
     for (uint32_t b = 0; clock->clock == answer->clock && b < clock->count; b++) {
         struct feed_batch *batch = &clock->batches[b];
         if (clock->shards[b] == shard && batch->state == FEED_ASKED && batch->claim == answer->claim &&
-            batch->feeder == message->passed.sender) {
+            batch->feeder == message->peer.sender) {
             return batch;
         }
     }
@@ -559,7 +560,7 @@ static void take(struct node *node, const struct message *message, struct feed_b
                  const struct wire_batch *record, const unsigned char *bytes) {
     struct node_feed *feed = node_feed(node);
     const struct node_hooks *hooks = &node->options.hooks;
-    const struct feed_clock *clock = clock_at(feed, message->feed.clock);
+    const struct feed_clock *clock = clock_at(feed, message->peer.feed.clock);
     size_learn(node, record->shard, record->bytes);
     if (record->bytes > credit(node) - (feed->used - batch->bytes)) {
         batch_become_local(feed, batch);
@@ -569,9 +570,8 @@ static void take(struct node *node, const struct message *message, struct feed_b
         !hooks->feed_take(hooks->context, clock->set, record->shard, clock->clock, clock->stages, bytes, record->bytes,
                           false)) {
         batch_become_local(feed, batch);
-        client_accuse(&node->client, message->passed.sender,
-                      "FEED: %u bytes that are no batch of shard %u in clock %llu", record->bytes, record->shard,
-                      (unsigned long long)clock->clock);
+        client_accuse(&node->client, message->peer.sender, "FEED: %u bytes that are no batch of shard %u in clock %llu",
+                      record->bytes, record->shard, (unsigned long long)clock->clock);
         return;
     }
     batch_release(feed, batch);
@@ -651,19 +651,19 @@ static void receive_feed(struct node *node, const struct message *message) {
     size_t count;
     const struct wire_batch *records = feed_batches(message, &count);
     const unsigned char *bytes = message->frames[FEED_BYTES]->data;
-    struct feed_feeder *feeder = find_feeder(node_feed(node), message->passed.sender);
+    struct feed_feeder *feeder = find_feeder(node_feed(node), message->peer.sender);
     bool ours = false;
     for (size_t r = 0; r < count && !node_feed(node)->stale; r++) {
         struct feed_batch *batch =
             records[r].shard < node->plan.terms.shards ? batch_of(node, message, records[r].shard) : NULL;
-        if (batch != NULL && !ours && message->feed.kind == FEED_DONE) {
+        if (batch != NULL && !ours && message->peer.kind == FEED_DONE) {
             ours = true;
             if (feeder != NULL) {
                 feeder->gone_us = 0;
             }
             time_learn(node, expected_since_us(batch, feeder));
         }
-        if (batch != NULL && message->feed.kind == FEED_GONE) {
+        if (batch != NULL && message->peer.kind == FEED_GONE) {
             refused(node, batch);
         } else if (batch != NULL) {
             take(node, message, batch, &records[r], bytes);
@@ -676,9 +676,9 @@ static void receive_feed(struct node *node, const struct message *message) {
 }
 
 static void feed_receive(struct node *node, actor_id from, bool answer, struct message *message) {
-    if (answer && message->type == MESSAGE_FEED) {
+    if (answer && message->peer.kind != FEED_ASK) {
         receive_feed(node, message);
-    } else if (!answer && message->type == MESSAGE_FEED_ASK) {
+    } else if (!answer && message->peer.kind == FEED_ASK) {
         node_feeding_receive(node, from, message);
     }
 }

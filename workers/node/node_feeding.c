@@ -57,8 +57,8 @@ void node_feeding_close(struct node *node) {
 
 static void answer(struct node *node, const struct feed_question *question, enum feed_kind kind, struct buffer *records,
                    struct buffer *bytes) {
-    struct message message = {.type = MESSAGE_FEED};
-    message.feed = (struct message_feed){.kind = (uint8_t)kind, .clock = question->clock, .claim = question->claim};
+    struct message message = {.type = MESSAGE_PEER, .peer = {.service = SERVICE_FEED, .kind = (uint8_t)kind}};
+    message.peer.feed = (struct peer_feed){.clock = question->clock, .claim = question->claim};
     message_add(&message, records);
     message_add(&message, bytes);
     node_send_by(node, question->server, question->asker, &message);
@@ -176,19 +176,19 @@ static void drop_begun(struct node_feeding *feeding, actor_id asker, uint64_t be
 void node_feeding_receive(struct node *node, actor_id server, const struct message *message) {
     struct node_feeding *feeding = &node_feed(node)->feeding;
     size_t count;
-    const uint32_t *asked = feed_ask_shards(message, &count);
-    struct feed_question question = {.asker = message->passed.sender,
+    const uint32_t *asked = peer_shards(message, &count);
+    struct feed_question question = {.asker = message->peer.sender,
                                      .server = server,
-                                     .clock = message->feed_ask.clock,
-                                     .stages = message->feed_ask.stages,
-                                     .claim = message->feed_ask.claim};
+                                     .clock = message->peer.feed.clock,
+                                     .stages = message->peer.feed.stages,
+                                     .claim = message->peer.feed.claim};
     uint32_t lacking[WIRE_FEED_SHARDS_MAX] = {0};
     unsigned lacking_count = 0;
     if (!is_feeder(node) || is_known(feeding, question.asker, question.claim) ||
         (count > 0 && asked[count - 1] >= node->plan.terms.shards)) {
         return;
     }
-    drop_begun(feeding, question.asker, message->feed_ask.begun);
+    drop_begun(feeding, question.asker, message->peer.feed.begun);
     for (size_t s = 0; s < count; s++) {
         if (question.stages == 0 || question.stages > node_feeding_stages(node)) {
             lacking[lacking_count++] = asked[s]; /* no batch that this app can make */

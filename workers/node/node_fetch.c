@@ -8,6 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct message fetch_message(enum fetch_kind kind, uint64_t claim) {
+    return (struct message){.type = MESSAGE_PEER,
+                            .peer = {.service = SERVICE_FETCH, .kind = (uint8_t)kind, .fetch.claim = claim}};
+}
+
 /* ---- The node that gives ---- */
 
 static struct buffer *packed_shard(struct node *node, uint32_t shard) {
@@ -45,7 +50,7 @@ static bool may_give(const struct node *node) {
 static void answer_holdings(struct node *node, actor_id server, const struct message *question) {
     const struct node_hooks *hooks = &node->options.hooks;
     size_t count;
-    const uint32_t *shards = holdings_shards(question, &count);
+    const uint32_t *shards = peer_shards(question, &count);
     struct buffer *has = buffer_new(count * sizeof *shards);
     has->size = 0;
     for (size_t s = 0; s < count && may_give(node); s++) {
@@ -54,42 +59,36 @@ static void answer_holdings(struct node *node, actor_id server, const struct mes
             has->size += sizeof shards[s];
         }
     }
-    struct message answer = {.type = MESSAGE_HOLDINGS};
-    answer.holdings = (struct message_holdings){.answer = 1, .claim = question->holdings.claim};
+    struct message answer = fetch_message(FETCH_HOLDINGS, question->peer.fetch.claim);
     message_add(&answer, has);
-    node_send_by(node, server, question->passed.sender, &answer);
+    node_send_by(node, server, question->peer.sender, &answer);
 }
 
 static size_t piece_bytes(const struct node *node) {
     return node->options.fetch_piece != 0 ? node->options.fetch_piece : WIRE_SHARD_PIECE_MAX;
 }
 
-bool node_add_piece(const struct node *node, const struct buffer *bytes, struct message *answer) {
-    struct message_shard *shard = &answer->shard;
-    if (bytes == NULL || shard->offset >= bytes->size) {
-        message_add(answer, buffer_new(0));
-        return false;
-    }
-    size_t left = bytes->size - shard->offset;
+bool node_add_piece(const struct node *node, const struct buffer *bytes, uint64_t offset, struct message *answer) {
+    size_t left = bytes->size - offset;
     size_t piece = piece_bytes(node);
-    shard->kind = SHARD_PIECE;
-    shard->size = bytes->size;
-    message_add_copy(answer, bytes->data + shard->offset, left < piece ? left : piece);
+    message_add_copy(answer, bytes->data + offset, left < piece ? left : piece);
     return left <= piece;
 }
 
-static void answer_shard(struct node *node, actor_id server, const struct message *question) {
-    const struct message_shard *asked = &question->shard;
+static void answer_ask(struct node *node, actor_id server, const struct message *question) {
+    const struct peer_fetch *asked = &question->peer.fetch;
     struct buffer *bytes =
         may_give(node) && asked->shard < node->plan.terms.shards ? packed_shard(node, asked->shard) : NULL;
-    struct message answer = {.type = MESSAGE_SHARD};
-    answer.shard = (struct message_shard){
-        .kind = SHARD_GONE, .shard = asked->shard, .claim = asked->claim, .offset = asked->offset};
-    if (node_add_piece(node, bytes, &answer)) {
+    bool there = bytes != NULL && asked->offset < bytes->size;
+    struct message answer = fetch_message(there ? FETCH_PIECE : FETCH_GONE, asked->claim);
+    answer.peer.fetch.shard = asked->shard;
+    answer.peer.fetch.offset = asked->offset;
+    answer.peer.fetch.size = there ? bytes->size : 0;
+    if (there && node_add_piece(node, bytes, asked->offset, &answer)) {
         node_fetch(node)->given++;
         packed_drop(node, asked->shard);
     }
-    node_send_by(node, server, question->passed.sender, &answer);
+    node_send_by(node, server, question->peer.sender, &answer);
 }
 
 /* ---- The node that asks ---- */
@@ -170,7 +169,7 @@ static void ask_for_holdings(struct node *node) {
     }
     for (unsigned h = 0; h < fetch->holder_count; h++) {
         if (!fetch->holders[h].answered) {
-            struct message question = {.type = MESSAGE_HOLDINGS, .holdings.claim = fetch->asked};
+            struct message question = fetch_message(FETCH_ASK_HOLDINGS, fetch->asked);
             message_add_copy(&question, lacking, count * sizeof *lacking);
             node_send_by(node, fetch->holders[h].server, fetch->holders[h].node, &question);
         }
@@ -207,12 +206,11 @@ static bool fetch_begin(struct node *node, const struct node_set *set) {
 
 static void ask_for_piece(struct node *node, struct fetch_way *way) {
     const struct fetch_holder *holder = &node_fetch(node)->holders[way->holder];
-    struct message question = {.type = MESSAGE_SHARD};
     way->claim = ++node_fetch(node)->claim;
     way->asked_us = node_now(node);
-    question.shard =
-        (struct message_shard){.kind = SHARD_ASK, .shard = way->shard, .claim = way->claim, .offset = way->got};
-    message_add(&question, buffer_new(0));
+    struct message question = fetch_message(FETCH_ASK, way->claim);
+    question.peer.fetch.shard = way->shard;
+    question.peer.fetch.offset = way->got;
     node_send_by(node, holder->server, holder->node, &question);
 }
 
@@ -361,10 +359,10 @@ static unsigned fetched(struct node *node) {
 /* Adds a piece, and unpacks the shard when it is whole. Returns false if the holder's answer is impossible. */
 static bool take_piece(struct node *node, struct fetch_way *way, const struct message *message) {
     const struct node_hooks *hooks = &node->options.hooks;
-    const struct message_shard *piece = &message->shard;
-    size_t size = message->frames[RECORDS_FRAME]->size;
-    if (piece->kind != SHARD_PIECE || piece->shard != way->shard || piece->offset != way->got || size == 0 ||
-        size > piece->size || way->got > piece->size - size) {
+    const struct peer_fetch *piece = &message->peer.fetch;
+    size_t size = message->peer.kind == FETCH_PIECE ? message->frames[RECORDS_FRAME]->size : 0;
+    if (piece->shard != way->shard || piece->offset != way->got || size == 0 || size > piece->size ||
+        way->got > piece->size - size) {
         return false;
     }
     way->bytes = memory_resized(way->bytes, way->got + size, 1);
@@ -386,12 +384,12 @@ static bool take_piece(struct node *node, struct fetch_way *way, const struct me
     return true;
 }
 
-static void receive_shard(struct node *node, const struct message *message) {
+static void receive_piece(struct node *node, const struct message *message) {
     struct node_fetch *fetch = node_fetch(node);
     for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
         struct fetch_way *way = &fetch->ways[w];
-        if (way->busy && way->claim == message->shard.claim &&
-            fetch->holders[way->holder].node == message->passed.sender && !take_piece(node, way, message)) {
+        if (way->busy && way->claim == message->peer.fetch.claim &&
+            fetch->holders[way->holder].node == message->peer.sender && !take_piece(node, way, message)) {
             holder_drop(node, way->holder);
         }
     }
@@ -399,9 +397,9 @@ static void receive_shard(struct node *node, const struct message *message) {
 
 static void receive_holdings(struct node *node, const struct message *message) {
     struct node_fetch *fetch = node_fetch(node);
-    for (unsigned h = 0; h < fetch->holder_count && message->holdings.claim == fetch->asked; h++) {
+    for (unsigned h = 0; h < fetch->holder_count && message->peer.fetch.claim == fetch->asked; h++) {
         struct fetch_holder *holder = &fetch->holders[h];
-        if (holder->node == message->passed.sender && !holder->answered) {
+        if (holder->node == message->peer.sender && !holder->answered) {
             holder->answered = true;
             holder->has = buffer_hold(message->frames[RECORDS_FRAME]);
         }
@@ -409,14 +407,15 @@ static void receive_holdings(struct node *node, const struct message *message) {
 }
 
 static void fetch_receive(struct node *node, actor_id from, bool answer, struct message *message) {
-    bool holdings = message->type == MESSAGE_HOLDINGS;
-    if (answer != (holdings ? message->holdings.answer != 0 : message->shard.kind != SHARD_ASK)) {
-        return;
-    }
-    if (answer) {
-        (holdings ? receive_holdings : receive_shard)(node, message);
-    } else {
-        (holdings ? answer_holdings : answer_shard)(node, from, message);
+    enum fetch_kind kind = message->peer.kind;
+    if (!answer && kind == FETCH_ASK_HOLDINGS) {
+        answer_holdings(node, from, message);
+    } else if (!answer && kind == FETCH_ASK) {
+        answer_ask(node, from, message);
+    } else if (answer && kind == FETCH_HOLDINGS) {
+        receive_holdings(node, message);
+    } else if (answer && (kind == FETCH_PIECE || kind == FETCH_GONE)) {
+        receive_piece(node, message);
     }
 }
 

@@ -70,9 +70,7 @@ static inline struct node_fetch *node_fetch(const struct node *node) {
     return node_service_state(node, SERVICE_FETCH);
 }
 
-/* Completes `answer`, a SHARD that has the question's `offset` and the kind for when there is nothing to send. Adds the
- * packed bytes from the offset on, as many as fit a piece. `bytes` may be NULL. Returns whether this is the last
- * piece. */
-bool node_add_piece(const struct node *node, const struct buffer *bytes, struct message *answer);
+/* Adds the packed bytes from the offset on, as many as fit a piece. Returns whether this is the last piece. */
+bool node_add_piece(const struct node *node, const struct buffer *bytes, uint64_t offset, struct message *answer);
 
 #endif

@@ -76,7 +76,9 @@ static void offer(struct node *node) {
     struct message message = message_share(&gossip->model);
     gossip->peer = peer;
     gossip->epoch = node->client.epoch;
-    message.gossip = (struct message_gossip){.kind = GOSSIP_OFFER, .claim = ++gossip->claim, .clock = node->work.clock};
+    message.peer = (struct message_peer){.service = SERVICE_GOSSIP,
+                                         .kind = GOSSIP_OFFER,
+                                         .gossip = {.claim = ++gossip->claim, .clock = node->work.clock}};
     node_send_by(node, server, peer, &message);
 }
 
@@ -134,7 +136,7 @@ static bool rows_fit(struct node *node, const struct message *message) {
     struct error error = {0};
     bool fits = false;
     if (client_model_check(&node->client, message, &fits, &error) != 0) {
-        client_accuse(&node->client, message->passed.sender, "GOSSIP: %s", error.text);
+        client_accuse(&node->client, message->peer.sender, "GOSSIP: %s", error.text);
         return false;
     }
     return fits;
@@ -149,36 +151,36 @@ static struct message *moves_of(struct node *node) {
 }
 
 static void receive_offer(struct node *node, actor_id server, const struct message *message) {
-    struct message answer = {.type = MESSAGE_GOSSIP};
-    actor_id peer = message->passed.sender;
+    struct message answer = {.type = MESSAGE_PEER};
+    actor_id peer = message->peer.sender;
     /* Two averages with the same rows would move them twice. */
-    bool wanted = is_open(node, message->gossip.clock) && !is_offered(node);
+    bool wanted = is_open(node, message->peer.gossip.clock) && !is_offered(node);
     double weight = wanted ? weight_of(node, peer) : 0;
     if (weight > 0 && rows_fit(node, message)) {
         answer = client_average(&node->client, &node_gossip(node)->model, message, weight, moves_of(node));
         node_gossip(node)->averaged++;
     }
-    answer.gossip =
-        (struct message_gossip){.kind = GOSSIP_ANSWER, .claim = message->gossip.claim, .clock = message->gossip.clock};
+    answer.peer =
+        (struct message_peer){.service = SERVICE_GOSSIP, .kind = GOSSIP_ANSWER, .gossip = message->peer.gossip};
     node_send_by(node, server, peer, &answer);
 }
 
 static void receive_answer(struct node *node, const struct message *message) {
     struct node_gossip *gossip = node_gossip(node);
-    if (gossip->peer != message->passed.sender || gossip->claim != message->gossip.claim) {
+    if (gossip->peer != message->peer.sender || gossip->claim != message->peer.gossip.claim) {
         return; /* a repeated answer, or one that came too late */
     }
     gossip->peer = ACTOR_NONE;
-    if (message->frame_count > 0 && rows_fit(node, message) && is_open(node, message->gossip.clock)) {
+    if (message->frame_count > 0 && rows_fit(node, message) && is_open(node, message->peer.gossip.clock)) {
         client_add_moves(&node->client, moves_of(node), message);
         gossip->averaged++;
     }
 }
 
 static void gossip_receive(struct node *node, actor_id from, bool answer, struct message *message) {
-    if (message->gossip.kind == GOSSIP_OFFER && !answer) {
+    if (message->peer.kind == GOSSIP_OFFER && !answer) {
         receive_offer(node, from, message);
-    } else if (message->gossip.kind == GOSSIP_ANSWER && answer) {
+    } else if (message->peer.kind == GOSSIP_ANSWER && answer) {
         receive_answer(node, message);
     }
 }

@@ -26,13 +26,17 @@ int node_lot_take(const struct node *node) {
     return -1;
 }
 
-/* Drops the result of a lot, as far as it has come. */
+static struct message lot_message(enum lot_kind kind, const struct peer_lot *lot) {
+    return (struct message){.type = MESSAGE_PEER,
+                            .peer = {.service = SERVICE_LOTS, .kind = (uint8_t)kind, .lot = *lot}};
+}
+
+/* Drops the result of a lot, if it has come. */
 static void drop_result(struct node_lot *lot) {
     if (lot->changes.type != 0) {
         message_close(&lot->changes);
         lot->changes = (struct message){0};
     }
-    lot->measured = false;
 }
 
 static void lots_close(struct node *node) {
@@ -93,9 +97,9 @@ static bool lots_advance(struct node *node) {
     }
     for (unsigned l = 0; l < lots->count; l++) {
         struct node_lot *lot = &lots->lots[l];
-        if (atomic_load(&lot->state) == LOT_GIVEN && lot->changes.type != 0 && lot->measured) {
+        if (atomic_load(&lot->state) == LOT_GIVEN && lot->changes.type != 0) {
             bool added = client_add_lot(&node->client, &lot->changes);
-            node->work.helped += added ? lot->changes.lot.items : 0;
+            node->work.helped += added ? lot->changes.peer.lot.items : 0;
             lots->done += added ? 1 : 0;
             atomic_store(&lot->state, added ? LOT_THEIRS : LOT_FREE);
             drop_result(lot);
@@ -136,26 +140,26 @@ void node_lots_add_metrics(const struct node *node, struct wire_metric_sum *sums
     }
 }
 
-static bool may_give(const struct node *node, const struct message_lot *asked) {
+static bool may_give(const struct node *node, const struct peer_lot *asked) {
     const struct own_lots *lots = &node_lots(node)->own;
     const struct node_set *set = &node->work.sets[node->work.assignment.set];
     return node->work.activity == NODE_COMPUTING && asked->lot < lots->count && asked->clock == node->work.clock &&
            asked->digest == lot_digest(set, lots_count(set->count, node->options.lots), asked->lot);
 }
 
-static void receive_ask(struct node *node, actor_id server, const struct message_lot *asked) {
+static void receive_ask(struct node *node, actor_id server, const struct message *question) {
+    const struct peer_lot *asked = &question->peer.lot;
     struct node_lot *lot = &node_lots(node)->own.lots[asked->lot];
-    struct message answer = {.type = MESSAGE_LOT, .lot = *asked};
     bool given = may_give(node, asked) && lot_move(lot, LOT_FREE, LOT_GIVEN);
     if (given) {
         drop_result(lot);
-        lot->helper = asked->passed.sender;
+        lot->helper = question->peer.sender;
         lot->claim = asked->claim;
         lot->epoch = node->client.epoch;
         node_lots(node)->own.given++;
     }
-    answer.lot.kind = given ? LOT_GIVE : LOT_KEEP;
-    node_send_by(node, server, asked->passed.sender, &answer);
+    struct message answer = lot_message(given ? LOT_GIVE : LOT_KEEP, asked);
+    node_send_by(node, server, question->peer.sender, &answer);
 }
 
 /* Returns the lot that was given to the helper for this claim and was not taken back; NULL: there is none. */
@@ -169,30 +173,29 @@ static struct node_lot *lot_of_claim(struct node *node, actor_id helper, uint64_
     return NULL;
 }
 
-static void receive_done(struct node *node, struct message *message) {
-    struct rows_view views[WIRE_TABLES_MAX];
-    struct error error = {0};
-    struct node_lot *lot = lot_of_claim(node, message->passed.sender, message->lot.claim);
-    if (lot == NULL || lot->changes.type != 0) {
-        return;
-    }
-    if (message->lot.kind == LOT_LEFT) {
+static void receive_left(struct node *node, const struct message *message) {
+    struct node_lot *lot = lot_of_claim(node, message->peer.sender, message->peer.lot.claim);
+    if (lot != NULL && lot->changes.type == 0) {
         atomic_store(&lot->state, LOT_FREE);
-    } else if (rows_check(message, node->job->shapes, node->job->table_count, views, &error) < 0) {
-        atomic_store(&lot->state, LOT_FREE);
-        client_accuse(&node->client, message->passed.sender, "LOT: %s", error.text);
-    } else {
-        lot->changes = message_share(message);
     }
 }
 
-static void receive_metrics(struct node *node, const struct message *message) {
-    struct node_lot *lot = lot_of_claim(node, message->passed.sender, message->lot_metrics.claim);
-    if (lot != NULL) {
-        size_t count;
-        const struct wire_metric_sum *metrics = progress_metrics(message, &count);
-        memcpy(lot->metrics, metrics, count * sizeof *metrics);
-        lot->measured = true;
+static void receive_done(struct node *node, const struct message *message) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    struct error error = {0};
+    struct node_lot *lot = lot_of_claim(node, message->peer.sender, message->peer.lot.claim);
+    if (lot == NULL || lot->changes.type != 0) {
+        return;
+    }
+    size_t count;
+    const struct wire_metric_sum *metrics = lot_metrics(message, &count);
+    memcpy(lot->metrics, metrics, count * sizeof *metrics);
+    lot->changes = message_share(message);
+    buffer_drop(lot->changes.frames[--lot->changes.frame_count]); /* the metrics: the rest is rows */
+    if (rows_check(&lot->changes, node->job->shapes, node->job->table_count, views, &error) < 0) {
+        drop_result(lot);
+        atomic_store(&lot->state, LOT_FREE);
+        client_accuse(&node->client, message->peer.sender, "LOT_DONE: %s", error.text);
     }
 }
 
@@ -305,24 +308,22 @@ static void lots_idle(struct node *node) {
         help->present = *helped;
         help->clock = clock;
         help->epoch = node->client.epoch;
-        struct message ask = {.type = MESSAGE_LOT};
-        ask.lot = (struct message_lot){.kind = LOT_ASK,
-                                       .lot = helped->lot,
-                                       .clock = help->clock,
-                                       .claim = ++help->claim,
-                                       .digest = helped->digest};
+        const struct peer_lot asked = {
+            .lot = helped->lot, .clock = help->clock, .claim = ++help->claim, .digest = helped->digest};
+        struct message ask = lot_message(LOT_ASK, &asked);
         node_send_by(node, way, helped->owner, &ask);
         return;
     }
 }
 
-static void receive_answer(struct node *node, actor_id server, const struct message_lot *answer) {
+static void receive_answer(struct node *node, actor_id server, const struct message *message) {
+    const struct peer_lot *answer = &message->peer.lot;
     struct node_help *help = &node_lots(node)->help;
     const struct node_hooks *hooks = &node->options.hooks;
     bool asked =
-        help->state == HELP_ASKED && answer->claim == help->claim && answer->passed.sender == help->present.owner;
+        help->state == HELP_ASKED && answer->claim == help->claim && message->peer.sender == help->present.owner;
     help->state = asked ? HELP_NONE : help->state;
-    if (answer->kind == LOT_KEEP) {
+    if (message->peer.kind == LOT_KEEP) {
         return;
     }
     if (asked && help->clock == awaited_clock(node) && waits_for_others(node) && !node->work.occupied &&
@@ -333,14 +334,13 @@ static void receive_answer(struct node *node, actor_id server, const struct mess
         hooks->help(hooks->context, help->present.set, help->clock);
         return;
     }
-    struct message left = {.type = MESSAGE_LOT, .lot = *answer};
-    left.lot.kind = LOT_LEFT;
-    node_send_by(node, server, answer->passed.sender, &left);
+    struct message left = lot_message(LOT_LEFT, answer);
+    node_send_by(node, server, message->peer.sender, &left);
 }
 
 void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics) {
     struct node_help *help = &node_lots(node)->help;
-    struct message done = {.type = MESSAGE_LOT};
+    struct message done = {.type = MESSAGE_PEER};
     struct error error = {0};
     if (node->ended) {
         return;
@@ -358,11 +358,10 @@ void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum
     if (help->epoch != node->client.epoch || way == ACTOR_NONE) {
         message_close(&done); /* the owner is gone, or has taken the lot back with the new epoch */
     } else {
-        struct message sums = {.type = MESSAGE_LOT_METRICS, .lot_metrics.claim = help->claim};
-        message_add_copy(&sums, metrics, node->options.metric_count * sizeof *metrics);
-        node_send_by(node, way, help->present.owner, &sums);
-        done.lot = (struct message_lot){
-            .kind = LOT_DONE, .lot = help->present.lot, .clock = help->clock, .claim = help->claim, .items = items};
+        message_add_copy(&done, metrics, node->options.metric_count * sizeof *metrics);
+        done.peer = (struct message_peer){.service = SERVICE_LOTS, .kind = LOT_DONE};
+        done.peer.lot =
+            (struct peer_lot){.lot = help->present.lot, .clock = help->clock, .claim = help->claim, .items = items};
         node_send_by(node, way, help->present.owner, &done);
     }
     node_wake(node);
@@ -378,15 +377,23 @@ static bool lots_uses(const struct node *node, unsigned set) {
 }
 
 static void lots_receive(struct node *node, actor_id from, bool answer, struct message *message) {
-    bool metrics = message->type == MESSAGE_LOT_METRICS;
-    if (metrics && !answer) {
-        receive_metrics(node, message);
-    } else if (!metrics && message->lot.kind == LOT_ASK) {
-        receive_ask(node, from, &message->lot);
-    } else if (!metrics && (message->lot.kind == LOT_GIVE || message->lot.kind == LOT_KEEP)) {
-        receive_answer(node, from, &message->lot);
-    } else if (!metrics) {
+    if (answer != (message->peer.kind == LOT_GIVE || message->peer.kind == LOT_KEEP)) {
+        return;
+    }
+    switch ((enum lot_kind)message->peer.kind) {
+    case LOT_ASK:
+        receive_ask(node, from, message);
+        break;
+    case LOT_GIVE:
+    case LOT_KEEP:
+        receive_answer(node, from, message);
+        break;
+    case LOT_DONE:
         receive_done(node, message);
+        break;
+    case LOT_LEFT:
+        receive_left(node, message);
+        break;
     }
 }
 

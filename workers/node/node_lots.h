@@ -15,7 +15,7 @@ enum {
 };
 
 /* FREE --node_lot_take--> OURS
- * FREE --LOT_ASK--> GIVEN --LOT_DONE and LOT_METRICS, in whichever order--> THEIRS
+ * FREE --LOT_ASK--> GIVEN --LOT_DONE--> THEIRS
  * GIVEN --LOT_LEFT, is_overdue (too late, or another epoch), a row is lacking here--> FREE */
 enum node_lot_state { LOT_FREE, LOT_OURS, LOT_GIVEN, LOT_THEIRS };
 
@@ -23,11 +23,10 @@ enum node_lot_state { LOT_FREE, LOT_OURS, LOT_GIVEN, LOT_THEIRS };
 struct node_lot {
     _Atomic unsigned char state; /* enum node_lot_state; changed by any thread */
     actor_id helper;
-    uint64_t claim;         /* the number of the helper's LOT_ASK */
-    uint64_t epoch;         /* the epoch in which the lot was given away */
-    struct message changes; /* the LOT_DONE message, with its frames; type 0: it has not come */
-    bool measured;          /* LOT_METRICS has come */
-    struct wire_metric_sum metrics[WIRE_METRICS_MAX]; /* from the helper */
+    uint64_t claim;                                   /* the number of the helper's LOT_ASK */
+    uint64_t epoch;                                   /* the epoch in which the lot was given away */
+    struct message changes;                           /* the LOT_DONE message, with its rows; type 0: it has not come */
+    struct wire_metric_sum metrics[WIRE_METRICS_MAX]; /* from the LOT_DONE */
 };
 
 /* The lots of the clock under way. */

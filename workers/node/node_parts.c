@@ -68,22 +68,20 @@ static void parts_close(struct node *node) {
 static struct buffer *packed_pieces(struct node *node, actor_id asker, const struct message *question) {
     struct node_parts *parts = node_parts(node);
     const struct node_hooks *hooks = &node->options.hooks;
-    const struct buffer *list = question->frames[RECORDS_FRAME];
-    uint64_t digest = hash_bytes(list->data, list->size, list->size);
-    for (unsigned p = 0; p < NODE_PARTS_PACKED && question->shard.offset > 0; p++) {
+    size_t count;
+    const uint32_t *shards = peer_shards(question, &count);
+    uint64_t digest = hash_bytes((const unsigned char *)shards, count * sizeof *shards, count * sizeof *shards);
+    bool good = count > 0;
+    for (unsigned p = 0; p < NODE_PARTS_PACKED && question->peer.parts.offset > 0; p++) {
         if (parts->packed[p].bytes != NULL && parts->packed[p].node == asker && parts->packed[p].digest == digest) {
             return parts->packed[p].bytes;
         }
     }
-    uint32_t count = (uint32_t)(list->size / sizeof(uint32_t));
-    uint32_t *shards = memory_resized(NULL, count + 1U, sizeof *shards);
-    bool good = count > 0 && list->size % sizeof *shards == 0;
-    memcpy(shards, list->data, count * sizeof *shards);
-    for (uint32_t s = 0; s < count; s++) {
+    for (size_t s = 0; s < count; s++) {
         good = good && shards[s] < node->plan.terms.shards;
     }
-    struct buffer *bytes = good ? hooks->pack_pieces(hooks->context, shards, count, NODE_PARTS_PACKED_BYTES) : NULL;
-    free(shards);
+    struct buffer *bytes =
+        good ? hooks->pack_pieces(hooks->context, shards, (uint32_t)count, NODE_PARTS_PACKED_BYTES) : NULL;
     if (bytes != NULL) {
         struct parts_packed *place = &parts->packed[parts->packed_next++ % NODE_PARTS_PACKED];
         buffer_drop(place->bytes);
@@ -103,16 +101,17 @@ static void packed_drop(struct node_parts *parts, const struct buffer *bytes) {
 
 static void answer_ask(struct node *node, actor_id server, const struct message *question) {
     struct node_parts *parts = node_parts(node);
-    const struct message_shard *asked = &question->shard;
-    struct message answer = {.type = MESSAGE_SHARD, .shard = *asked};
+    const struct peer_parts *asked = &question->peer.parts;
     bool ours = parts->count > 0 && asked->parts == parts->count && asked->part == parts->index;
-    struct buffer *bytes = ours && parts->read ? packed_pieces(node, question->passed.sender, question) : NULL;
-    answer.shard.kind = ours && !parts->read ? SHARD_LATER : SHARD_GONE;
-    answer.shard.size = 0;
-    if (node_add_piece(node, bytes, &answer)) {
+    struct buffer *bytes = ours && parts->read ? packed_pieces(node, question->peer.sender, question) : NULL;
+    bool there = bytes != NULL && asked->offset < bytes->size;
+    struct message answer = {.type = MESSAGE_PEER, .peer = {.service = SERVICE_PARTS, .parts = *asked}};
+    answer.peer.kind = there ? PARTS_PIECE : ours && !parts->read ? PARTS_LATER : PARTS_GONE;
+    answer.peer.parts.size = there ? bytes->size : 0;
+    if (there && node_add_piece(node, bytes, asked->offset, &answer)) {
         packed_drop(parts, bytes);
     }
-    node_send_by(node, server, question->passed.sender, &answer);
+    node_send_by(node, server, question->peer.sender, &answer);
 }
 
 /* ---- The node that asks ---- */
@@ -172,16 +171,16 @@ void node_part_read(struct node *node, bool divided) {
 static void ask(struct node *node, struct parts_way *way, bool repeats) {
     struct node_parts *parts = node_parts(node);
     const struct parts_reader *reader = &parts->readers[way->part];
-    struct message question = {.type = MESSAGE_SHARD};
+    struct message question = {.type = MESSAGE_PEER, .peer = {.service = SERVICE_PARTS, .kind = PARTS_ASK}};
     if (!repeats) {
-        way->claim = ++node_fetch(node)->claim;
+        way->claim = ++parts->claim;
         way->asked_us = node_now(node);
     }
     way->later = false;
     way->due_us = reader->heard ? node_now(node) + node_timeout_us(node) / NODE_PARTS_ASKS
                                 : node_ask_again_us(node, way->asked_us);
-    question.shard = (struct message_shard){
-        .kind = SHARD_ASK_PART, .part = way->part, .parts = parts->count, .claim = way->claim, .offset = way->got};
+    question.peer.parts =
+        (struct peer_parts){.claim = way->claim, .part = way->part, .parts = parts->count, .offset = way->got};
     message_add_copy(&question, way->shards, way->count * sizeof *way->shards);
     node_send_by(node, reader->server, reader->node, &question);
 }
@@ -286,15 +285,15 @@ static unsigned parts_fetched(struct node *node) {
  * impossible. */
 static bool take(struct node *node, struct parts_way *way, const struct message *message) {
     const struct node_hooks *hooks = &node->options.hooks;
-    const struct message_shard *piece = &message->shard;
-    size_t size = message->frames[RECORDS_FRAME]->size;
-    if (piece->kind == SHARD_LATER) {
+    const struct peer_parts *piece = &message->peer.parts;
+    size_t size = message->peer.kind == PARTS_PIECE ? message->frames[RECORDS_FRAME]->size : 0;
+    if (message->peer.kind == PARTS_LATER) {
         way->later = true;
         way->due_us = node_now(node) + NODE_PARTS_LATER_US;
         return true;
     }
-    if (piece->kind != SHARD_PIECE || piece->part != way->part || piece->offset != way->got || size == 0 ||
-        size > piece->size || way->got > piece->size - size) {
+    if (piece->part != way->part || piece->offset != way->got || size == 0 || size > piece->size ||
+        way->got > piece->size - size) {
         return false;
     }
     way->bytes = memory_resized(way->bytes, way->got + size, 1);
@@ -315,8 +314,8 @@ static void receive_pieces(struct node *node, const struct message *message) {
     struct node_parts *parts = node_parts(node);
     for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
         struct parts_way *way = &parts->ways[w];
-        if (way->busy && !way->later && way->claim == message->shard.claim &&
-            parts->readers[way->part].node == message->passed.sender) {
+        if (way->busy && !way->later && way->claim == message->peer.parts.claim &&
+            parts->readers[way->part].node == message->peer.sender) {
             parts->readers[way->part].heard = true;
             if (!take(node, way, message)) {
                 way_fail(parts, way);
@@ -326,9 +325,9 @@ static void receive_pieces(struct node *node, const struct message *message) {
 }
 
 static void parts_receive(struct node *node, actor_id from, bool answer, struct message *message) {
-    if (answer && message->shard.kind != SHARD_ASK_PART) {
+    if (answer && message->peer.kind != PARTS_ASK) {
         receive_pieces(node, message);
-    } else if (!answer && message->shard.kind == SHARD_ASK_PART) {
+    } else if (!answer && message->peer.kind == PARTS_ASK) {
         answer_ask(node, from, message);
     }
 }

@@ -63,6 +63,7 @@ struct node_parts {
     struct parts_reader *readers; /* [count] */
     bool read;                    /* the process has read this node's part */
     unsigned set;                 /* the number of the set that lacks pieces; 0: none */
+    uint64_t claim;               /* number of the last question */
     uint64_t began_us, read_us;   /* when the reading of our part began, and how long it took */
     struct parts_way ways[NODE_PARTS_WAYS];
     struct parts_packed packed[NODE_PARTS_PACKED];

@@ -50,10 +50,11 @@ static inline void node_send(struct node *node, struct message *message) {
     node->io->send(node->io, ACTOR_CONTROLLER, message);
 }
 
-/* Sends a message to another node's agent, by way of that node's server. */
+/* Sends a PEER to another node's agent, by way of that node's server. */
 static inline void node_send_by(struct node *node, actor_id server, actor_id receiver, struct message *message) {
     message->epoch = node->client.epoch;
-    message->passed = (struct message_passed){.receiver = receiver, .sender = node->options.self};
+    message->peer.receiver = receiver;
+    message->peer.sender = node->options.self;
     node->io->send(node->io, server, message);
 }
 
