@@ -289,6 +289,7 @@ static struct pending *pending_open(struct partition *partition, uint64_t clock)
         *entry = memory_zeroed(1, sizeof **entry);
         pending_more_origins(partition, *entry, 0);
     }
+    assert(clock > partition->clock && clock <= partition_reached(partition) + partition_ahead(partition->job));
     (*entry)->clock = clock;
     pending_count(partition, *entry);
     return *entry;
@@ -547,6 +548,7 @@ static void pending_deliver(const struct partition *partition, struct pending *p
             pending->delivered_count++;
         }
     }
+    assert(pending->delivered_count <= pending->expected);
 }
 
 static int take_flush(struct partition *partition, const struct flush *flush, const struct rows_view *views,
@@ -785,6 +787,7 @@ static bool same_rows(const struct contribution *one, const struct contribution 
 static void late_put(struct partition *partition, unsigned t, const struct contribution *put) {
     struct late_puts *late = &partition->late[t];
     uint64_t point = last_point(partition);
+    assert(late->count == 0 || late->list[late->count - 1].clock <= put->clock);
     for (unsigned c = late->count; c > 0 && late->list[c - 1].clock > point; c--) {
         if (same_rows(&late->list[c - 1], put)) {
             late_remove(late, c - 1);
@@ -931,6 +934,8 @@ bool partition_advance(struct partition *partition) {
     if (pending == NULL || pending->expected == 0 || pending->delivered_count < pending->expected) {
         return false;
     }
+    assert(partition->held_count == 0 && pending->delivered_count == pending->expected);
+    assert(last_point(partition) <= partition->clock);
     pending_apply(partition, pending);
     if (pending->expected > 1) {
         partition->alone = 0;
@@ -1019,6 +1024,7 @@ static void table_clamp(const struct table *table, uint64_t clock) {
 /* Goes back to points[to]. */
 static void partition_undo(struct partition *partition, unsigned to) {
     uint64_t clock = partition->points[to].clock;
+    assert(clock < partition->clock);
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         struct late_puts *late = &partition->late[t];
         while (late->count > 0 && late->list[late->count - 1].clock > clock) {
@@ -1074,6 +1080,7 @@ bool partition_restore(struct partition *partition, uint64_t clock) {
         struct origin *origin = &partition->origins[o];
         origin->received = origin->received < clock ? origin->received : clock;
     }
+    assert(partition_reached(partition) == clock);
     return true;
 }
 
@@ -1104,6 +1111,7 @@ int partition_hold(struct partition *partition, const struct message *update, st
     if (count < 0) {
         return count;
     }
+    assert(update->update.clock > partition_reached(partition));
     partition->held = memory_resized(partition->held, partition->held_count + 1, sizeof *partition->held);
     partition->held[partition->held_count++] = message_share(update);
     return 0;
@@ -1111,6 +1119,7 @@ int partition_hold(struct partition *partition, const struct message *update, st
 
 int partition_apply(struct partition *partition, struct error *error) {
     struct message *update = &partition->held[0];
+    assert(partition->held_count > 0 && update->update.clock > partition->clock);
     struct rows_view views[WIRE_TABLES_MAX];
     int count = partition_views(partition, update, views, error);
     for (int v = 0; v < count; v++) {

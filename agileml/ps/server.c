@@ -150,7 +150,7 @@ static void replica_promote(struct server *server, struct server_replica *replic
         replica->durable_from = 0;
     }
     replica->promoted = partition->clock;
-    replica->state = REPLICA_SERVING;
+    replica_set(replica, REPLICA_SERVING);
 }
 
 /* At the clock of a serving replica, sends the updates, sets the commit point and writes the checkpoint that are
@@ -168,7 +168,7 @@ static void replica_at_clock(struct server *server, struct server_replica *repli
 static void replica_hand_over(struct server *server, struct server_replica *replica) {
     if (replica->state == REPLICA_SERVING &&
         plan_server_at(&server->plan, replica->partition->clock + 1, replica->partition->id) != server->self) {
-        replica->state = REPLICA_HANDED_OVER;
+        replica_set(replica, REPLICA_HANDED_OVER);
         replica->following.heard = 0;
         replica_follow(server, replica);
     }
@@ -248,7 +248,7 @@ static int replica_fill(struct server_replica *replica, const struct message *gi
         }
     }
     int result = partition_fill(partition, given, error);
-    replica->state = REPLICA_FOLLOWING;
+    replica_set(replica, REPLICA_FOLLOWING);
     return result;
 }
 
@@ -273,7 +273,7 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
         return error->code;
     }
     if (plan->version == 1 && plan->resume[0] == '\0') {
-        replica->state = REPLICA_FOLLOWING; /* the job begins with the start values of the rows */
+        replica_set(replica, REPLICA_FOLLOWING); /* the job begins with the start values of the rows */
         return 0;
     }
     if (!new_epoch || plan_server_at(&server->plan, plan->restore + 1, number) != server->self) {
@@ -295,7 +295,7 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
         return error_set(error, AML_EPROTOCOL, "partition %u is to be served from clock %llu on by a server without it",
                          number, (unsigned long long)plan->restore);
     }
-    replica->state = REPLICA_FOLLOWING;
+    replica_set(replica, REPLICA_FOLLOWING);
     return 0;
 }
 
@@ -332,7 +332,7 @@ static void replica_restore(struct server *server, struct server_replica *replic
     }
     partition_unsubscribe(replica->partition, NULL, NULL);
     server_prune_followers(server, replica, true);
-    replica->state = REPLICA_FOLLOWING;
+    replica_set(replica, REPLICA_FOLLOWING);
     replica->following.heard = 0;
     replica->durable = server->committed < restore ? server->committed : restore;
     replica->durable_from = 0;

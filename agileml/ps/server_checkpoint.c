@@ -92,7 +92,7 @@ void replica_commit(struct server *server, struct server_replica *replica) {
         halts = halts && (replica->checkpoint.asked == NULL || halt <= partition->clock);
     }
     if (partition->clock != before && replica->state == REPLICA_HANDED_OVER) {
-        replica->state = REPLICA_FOLLOWING; /* its rows are newer than those it served */
+        replica_set(replica, REPLICA_FOLLOWING); /* its rows are newer than those it served */
     }
 }
 

@@ -560,7 +560,7 @@ static bool take_update(struct server *server, struct server_replica *replica, a
             return false;
         }
         result = partition_fill(replica->partition, message, &error);
-        replica->state = result == 0 ? REPLICA_FOLLOWING : REPLICA_COPYING;
+        replica_set(replica, result == 0 ? REPLICA_FOLLOWING : REPLICA_COPYING);
     } else {
         uint64_t reached = partition_reached(replica->partition);
         if (update->clock <= reached || update->from_clock > reached) {

@@ -12,6 +12,8 @@
 #include "agileml/ps/server.h"
 #include "agileml/wire/records.h"
 
+#include <assert.h>
+
 /* The cursor in the FOLLOW of a replica that has every piece of its copy. */
 #define FOLLOW_COPIED UINT64_MAX
 
@@ -27,6 +29,14 @@ static inline bool replica_may_serve(const struct server *server, const struct s
 /* Whether workers may read the replica's rows. */
 static inline bool replica_answers(const struct server_replica *replica) {
     return replica->state == REPLICA_SERVING || replica->state == REPLICA_HANDED_OVER;
+}
+
+/* Changes the replica's state as drawn in server.h. */
+static inline void replica_set(struct server_replica *replica, enum replica_state to) {
+    assert(to != REPLICA_COPYING || replica->state == REPLICA_COPYING);
+    assert(to != REPLICA_SERVING || replica->state == REPLICA_FOLLOWING || replica->state == REPLICA_HANDED_OVER);
+    assert(to != REPLICA_HANDED_OVER || replica->state == REPLICA_SERVING);
+    replica->state = to;
 }
 
 /* Returns the first clock that the plan assigns to the actor's node; WIRE_CLOCK_NEVER: none. */

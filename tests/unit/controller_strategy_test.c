@@ -98,6 +98,19 @@ TEST(idle_clocks_are_no_busy_network) {
     assert_int_equal(fake->controller.features.stages.tried, STAGE_AUTO);
 }
 
+/* In a job whose stage the user has chosen no other stage is tried, however busy its network is: for the feeders'
+ * policy and that for uneven machines, such a trial would never end. */
+TEST(a_chosen_stage_has_no_trial) {
+    static const struct fake_times times = {.clock_us = 1000, .compute_us = {100, 100, 100, 100}};
+    struct fake *fake = strategies_open(STRATEGY_SSGD, 4, 1, 2 * TUNER_STEADY, &times);
+    fake->options.policy.stage = STAGE_1;
+    cluster_open(fake, 2, 2);
+    play_to_end(fake);
+    assert_int_equal(fake->end.code, 0);
+    assert_int_equal(fake->controller.features.stages.tried, STAGE_AUTO);
+    assert_int_equal(fake->controller.features.stages.iterations, 0);
+}
+
 /* The monitor of speeds measures only clocks with work. */
 TEST(idle_clocks_are_no_measure) {
     static const struct fake_times times = {.clock_us = 1000, .compute_us = {800, 800, 800}};

@@ -44,7 +44,8 @@ void barrier_none(struct controller *controller) {
 }
 
 void barrier_at(struct controller *controller, uint64_t clock, enum barrier_purpose purpose) {
-    assert(controller->phase == PHASE_TRAIN && clock != WIRE_CLOCK_NEVER);
+    assert(controller->phase == PHASE_TRAIN && clock != WIRE_CLOCK_NEVER && clock >= controller->progress.completed);
+    assert(controller->change.state != CHANGE_RECOVER);
     controller->barrier =
         (struct barrier){.number = controller->barrier.number + 1, .clock = clock, .purpose = purpose};
     barrier_tell(controller);

@@ -276,6 +276,7 @@ void change_first(struct controller *controller) {
     const struct plan_policy *policy = &controller->options.policy;
     struct desired desired = {0};
     struct error error = {0};
+    assert(controller->phase == PHASE_GATHER && controller->plan.epoch == 0 && controller->plan.placement == NULL);
     if (!make_desired(controller, &desired, &error)) {
         desired_close(&desired);
         verdict_end(controller, error.code, error.text);
@@ -411,6 +412,7 @@ static bool any_leaves(const struct controller *controller) {
 static void prepare(struct controller *controller) {
     struct desired desired = {0};
     struct error error = {0};
+    assert(controller->change.state == CHANGE_NONE || controller->change.state == CHANGE_PREPARE);
     controller->change.due = false;
     if (!make_desired(controller, &desired, &error)) {
         /* The job can't go on without the leaving members: they stay until they are lost or other nodes join. */
@@ -452,6 +454,7 @@ void change_check_commit(struct controller *controller) {
     controller->commit.late = late ? controller->commit.late + 1 : 0;
     if (controller->commit.late >= CONTROLLER_COMMIT_LATE && controller->plan.commit_every < WIRE_COMMIT_EVERY_MAX) {
         controller->commit.late = 0;
+        assert(controller->plan.commit_every > 0);
         controller->commit.chosen = (uint32_t)trial_longer(controller->plan.commit_every, 1, WIRE_COMMIT_EVERY_MAX);
         controller->change.due = controller->change.due || commit_grows(controller);
     }
@@ -521,6 +524,7 @@ static void name_switch(struct controller *controller) {
     for (uint32_t s = 0; s < controller->options.policy.shards; s++) {
         controller->plan.previous[s] = before[s] != after[s] ? before[s] : controller->plan.previous[s];
     }
+    assert(controller->barrier.clock != WIRE_CLOCK_NEVER && controller->barrier.purpose == BARRIER_SWITCH);
     change_set(controller, CHANGE_SWITCH);
     controller->plan.from_clock = controller->barrier.clock + 1;
     assert(controller->plan.from_clock > controller->progress.completed);
@@ -564,6 +568,7 @@ static void report_newcomers(struct controller *controller) {
 }
 
 static void settle(struct controller *controller) {
+    assert(controller->change.state == CHANGE_SWITCH && controller->progress.completed >= controller->plan.from_clock);
     bool staged = controller->plan.stage != controller->change.next_stage;
     report_newcomers(controller);
     schedule_forget(&controller->plan.schedule, clock_over(controller));
@@ -605,6 +610,8 @@ static void step_stop(struct controller *controller) {
     }
     if (controller->job.final == 0 || controller->barrier.clock < controller->job.final) {
         controller->job.final = controller->barrier.clock;
+        assert(controller->job.final > controller->progress.completed);
+        assert(controller->job.final % controller->job.terms.clocks_per_iteration == 0);
     }
     controller->job.stopping = false;
     checkpoints_put_off_beyond(controller, controller->job.final);

@@ -294,6 +294,7 @@ void checkpoints_check_writers(struct controller *controller) {
 static void fill_manifest(const struct controller *controller, struct manifest *manifest) {
     const struct controller_checkpoint *checkpoint = &controller->checkpoint;
     uint32_t partitions = controller->options.policy.partitions;
+    assert(checkpoint->reported && checkpoint->at.completed == checkpoint->clock);
     *manifest = (struct manifest){.job = controller->job.terms,
                                   .settings = controller->job.settings,
                                   .clock = checkpoint->clock,
@@ -437,6 +438,7 @@ static void take_progress(struct controller *controller) {
 
 static void set_clock(struct controller *controller, uint64_t clock) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    assert(clock > checkpoint->kept.written && clock >= controller->progress.completed);
     checkpoint->clock = clock;
     checkpoint->reported = false;
     take_progress(controller);
@@ -644,6 +646,7 @@ static void check_files(struct controller *controller) {
             controller_send_acks(controller);
         }
     }
+    assert(promised || !written);
     if (checkpoint->state == CHECKPOINT_WRITE && written && checkpoint->reported) {
         checkpoint_complete(controller);
     }

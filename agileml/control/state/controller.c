@@ -745,6 +745,19 @@ static void receive_member(struct controller *controller, struct member *member,
     }
 }
 
+/* Checks what must hold of each member: it reports nothing that the controller has not sent (possible.c). */
+static void assert_members(const struct controller *controller) {
+    assert(controller->member_count <= WIRE_NODES_MAX);
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        assert(member->goes_by.epoch <= controller->plan.epoch);
+        assert(member->goes_by.ready <= member->goes_by.version && member->goes_by.version <= controller->plan.version);
+        assert(member->goes_by.barrier <= controller->barrier.number);
+        assert(member->reported.acknowledged <= controller->stored.completed);
+        assert(member->reported.catch_up_stored <= member->reported.catch_up);
+    }
+}
+
 /* Checks what must hold between two callbacks. */
 static void assert_invariants(const struct controller *controller) {
     bool runs = controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE;
@@ -752,6 +765,13 @@ static void assert_invariants(const struct controller *controller) {
     assert(!any_verdict(&controller->verdicts));
     assert(controller->phase < PHASE_LEAVE || controller->end.told);
     assert(!runs || (controller->plan.placement != NULL && controller_change_fits(controller)));
+    assert(!runs || (controller->plan.epoch > 0 && controller->plan.version > 0 && controller->plan.commit_every > 0));
+    assert(controller->progress.first <= controller->progress.completed);
+    assert(controller->stored.completed <= controller->progress.completed);
+    assert(!runs || controller->change.state != CHANGE_NONE ||
+           controller->change.next_commit_every == controller->plan.commit_every);
+    assert(!runs || controller->plan.next_strategy < STRATEGY_AUTO);
+    assert(controller->checkpoint.state == CHECKPOINT_NONE || controller->checkpoint.files != NULL);
     assert(!runs || controller->change.state != CHANGE_RECOVER || !barrier);
     assert(!runs || controller->change.state != CHANGE_BARRIER ||
            (barrier && controller->barrier.purpose == BARRIER_SWITCH));
@@ -779,6 +799,9 @@ static void settle(struct controller *controller) {
     nodes_step(controller);
     end_try(controller);
     assert_invariants(controller);
+    if (controller->phase < PHASE_LEAVE) {
+        assert_members(controller);
+    }
 }
 
 void controller_abort(struct controller *controller, int code, const char *text) {

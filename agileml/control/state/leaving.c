@@ -117,6 +117,7 @@ void controller_give_notice(struct controller *controller, const unsigned char *
 }
 
 void controller_evict(struct controller *controller, struct member *member) {
+    assert(member->stay == MEMBER_STAYS);
     unsigned char *chosen = memory_zeroed(controller->member_count, 1);
     chosen[member - controller->members] = 1;
     controller_give_notice(controller, chosen, CONTROLLER_REPLACE_NOTICE_MS * UINT64_C(1000));

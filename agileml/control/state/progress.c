@@ -4,6 +4,7 @@
 
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +162,7 @@ static struct clock_window *window_at(const struct controller *controller, uint6
 static struct clock_window *window_of(struct controller *controller, uint64_t clock) {
     struct clock_window *window = &controller->clocks.window[clock % window_entries(controller)];
     if (window->clock != clock) {
+        assert(window->count == 0 || window->clock <= controller->progress.completed);
         window->clock = clock;
         window->count = 0;
     }
@@ -348,6 +350,7 @@ void progress_step(struct controller *controller) {
         count_worked(&controller->clocks, window);
         count_computed(controller, window);
         lost_forget(&controller->lost, clock);
+        assert(clock == progress->completed + 1 && window->clock == clock);
         progress->completed = clock;
         controller->clocks.completed_us = controller_now(controller);
         controller->clocks.lasted_us = sums.lasted_us;
@@ -476,6 +479,7 @@ static void add_evaluations(struct controller *controller, uint64_t clock, const
 void progress_recover(struct controller *controller, uint64_t restore, const actor_id *takeover) {
     uint64_t completed = controller->progress.completed;
     uint64_t each = controller->job.terms.clocks_per_iteration;
+    assert(controller->change.state == CHANGE_RECOVER && restore >= controller->commit.clock);
     uint64_t end = restore / each * each; /* of an iteration, whose report line has the metrics evaluated there */
     actor_id *owners = memory_zeroed(controller->options.policy.shards, sizeof *owners);
     unsigned char *missing = memory_zeroed(controller->options.policy.shards, 1);

@@ -28,7 +28,7 @@ static void open(struct controller *controller) {
 bool rebalance_may(const struct controller *controller) {
     return controller->options.balance != NULL && controller->phase == PHASE_TRAIN && controller->plan.steady &&
            controller->change.state == CHANGE_NONE && !controller->change.due && !controller->job.stopping &&
-           (controller->options.policy.stage != STAGE_AUTO || !stages_tries(controller));
+           !stages_tries(controller);
 }
 
 /* ---- What the policy sees ---- */

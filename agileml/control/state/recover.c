@@ -270,6 +270,7 @@ static void place(struct controller *controller, const struct wire_restore_point
         }
         *old =
             (struct wire_placement){.server = server, .backup = backup, .next_server = server, .next_backup = backup};
+        assert(server != ACTOR_NONE && actor_node(backup) != actor_node(server));
     }
     if (controller->plan.stage == STAGE_TRANSIENT) {
         place_followers(controller, all, count, clock);
@@ -426,6 +427,7 @@ static bool find_clock(struct controller *controller, struct wire_restore_point 
 
 /* Sets the state of the new epoch, which begins at the restored `clock`. */
 static void begin_epoch(struct controller *controller, uint64_t clock) {
+    assert(controller->plan.epoch > 1 && controller->barrier.clock == WIRE_CLOCK_NEVER);
     change_set(controller, CHANGE_NONE);
     controller->plan.restore = clock;
     /* Reports of later committed clocks are void: if all nodes that had such a state are lost, the job begins anew. */
@@ -509,6 +511,7 @@ void recover_receive_fenced(struct controller *controller, struct member *member
         message->epoch != controller->plan.epoch || member->fence.answered) {
         return;
     }
+    assert(member->fence.restore_points == NULL);
     member->fence.answered = true;
     member->fence.begun = message->fenced.begun;
     member->reported.clock =

@@ -14,7 +14,7 @@ bool stages_tries(const struct controller *controller) {
 static void iteration(struct controller *controller, const struct iteration_measure *measure) {
     unsigned count[TIERS];
     controller_count_members(controller, count);
-    if (measure->comparable) {
+    if (measure->comparable && controller->options.policy.stage == STAGE_AUTO) {
         struct tuner_sample sample = {.stage = controller->plan.stage,
                                       .strategy = measure->strategy,
                                       .reliable = count[TIER_RELIABLE],
