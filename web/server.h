@@ -62,7 +62,7 @@ struct web_options {
     const char *history; /* file for the history; NULL: none */
     /* calls web_line for all existing lines, before any client is served; NULL: none */
     void (*fill)(void *context, struct web *web);
-    void (*wake)(void *context); /* called from any thread: the feeding thread must call web_serve soon */
+    void (*wake)(void *context); /* called from any thread: the feeding thread must call web_take_action soon */
     void *context;
 };
 

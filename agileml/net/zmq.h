@@ -13,7 +13,7 @@
 #include "agileml/net/key.h"
 
 enum {
-    NET_ACTORS_MAX = 128,    /* open net_ios of one process */
+    NET_ACTORS_MAX = 128,    /* open net_io objects of one process */
     NET_PEERS_MAX = 1 << 14, /* peers that one net_io connects to */
     NET_WATCHES_MAX = 16,    /* descriptors that one net_io watches */
     NET_IO_THREADS_MAX = 16,

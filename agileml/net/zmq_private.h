@@ -40,7 +40,7 @@ struct net {
         char key[NET_KEY_TEXT];
     } * nodes; /* ordered by node */
     size_t node_count;
-    _Atomic uint64_t nodes_version;  /* counts calls of net_admit */
+    _Atomic uint64_t nodes_version;  /* counts calls of net_set_nodes */
     pthread_rwlock_t directory_lock; /* guards what follows. A thread that uses an entry's mailbox or io holds it, so
                                         that neither is closed meanwhile. */
     size_t directory_count;

@@ -218,7 +218,8 @@ struct message_input {
     struct wire_input_shard own; /* what the app's `read` has emitted, without the files that the library reads */
 };
 
-/* A node has loaded the data of its assignments at clock 1. Frame: WIRE_TOTALS doubles over its items. */
+/* A node has loaded the data of its assignments at the epoch's first clock. Frame: WIRE_TOTALS doubles over its
+ * items. */
 struct message_loaded {
     uint64_t version; /* of the plan with these assignments */
     uint64_t items;   /* training items of its shards */

@@ -1,5 +1,5 @@
-/* The daemon's view of a cloud: reads prices, launches, lists and terminates machines. ec2.c implements it, for AWS and
- * for spotmarket at another endpoint.
+/* The daemon's view of a cloud: reads prices, launches, lists and terminates machines. The files of ec2_private.h
+ * implement it, for AWS and for spotmarket at another endpoint.
  *
  * Asynchronous: every function returns at once. provider_step calls the listener, on the one thread that uses the
  * provider; the listener may call the provider. A provider stores nothing on disk: the daemon writes each request into

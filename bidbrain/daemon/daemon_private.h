@@ -2,8 +2,8 @@
  * daemon_loop.c (time, phase, failures), daemon_report.c (lines for people and programs), daemon_fleet.c (rows of
  * launches, machines and closed markets), daemon_speeds.c (how fast types work), daemon_market.c (prices, what can be
  * bought), daemon_view.c (all that is known now), daemon_launches.c and daemon_machines.c (their life cycles),
- * daemon_job.c (the job's reports), daemon_decide.c, daemon_money.c (costs), daemon_page.c, daemon.c (start, loop, end)
- * and daemon_commands.c (commands that open a daemon briefly).
+ * daemon_job.c (the job's reports), daemon_decide.c, daemon_money.c (costs), daemon_page.c, daemon.c (start, loop,
+ * end), daemon_commands.c (commands that open a daemon briefly) and daemon_check.c (check-config).
  *
  * Times are market times (market_clock.h) or real times. A name with "wall" is a time of market_clock_elapsed. */
 #ifndef BIDBRAIN_DAEMON_DAEMON_PRIVATE_H

@@ -1,4 +1,4 @@
-/* Data beyond a limit is on disk (workers/data/spill.c, data_spill.c, data_disk.c), with no other difference: sets
+/* Data beyond a limit is on disk (workers/data/spill.c, data_records.c, data_disk.c), with no other difference: sets
  * have the same items in the same blocks, shards for other nodes have the same bytes, and shards come and go. Damage
  * and a full disk are errors. Also the memory that a process may use. */
 #include "agileml/base/machine_memory.h"

@@ -2,7 +2,7 @@
  *
  *   runtime.c             the main thread's life
  *   threads.c             the threads of servers and the pulse
- *   runtime_commands.c    the pool
+ *   runtime_commands.c    the pool's commands: the node's hooks begin them, and they call the app's functions
  *   runtime_stages.c      the app's stages
  *   runtime_loader.c      the input and sets of data
  *   check.c (check.h)     checks of the app's use of the library

@@ -454,8 +454,9 @@ struct controller_stored {
     uint64_t completed;     /* the last completed clock that the store has */
 };
 
-/* Decisions about the whole job. Any function may record one. Only `settle` (controller.c), which each callback calls
- * last, carries them out, in this order:
+/* Decisions about the whole job. Any function may record one. Only `carry_out` (controller.c) carries them out, in the
+ * order below. `settle`, which each callback calls last, calls it. GONE and CRASHED are answered only after another
+ * call.
  *
  *   1. end     from now on nothing is planned, and only the outcome is sent
  *   2. fence   the epoch ends; the change of plan and the checkpoint under way are given up

@@ -197,7 +197,7 @@ uint32_t change_commit_every(const struct controller *controller, bool next);
 void change_check_commit(struct controller *controller);
 /* Has a plan made when another stage than the plan's is wanted, or another strategy. Called after each iteration. */
 void change_check_stage(struct controller *controller);
-/* Gives up a change that has no clock yet. For `settle` and change.c alone. */
+/* Gives up a change that has no clock yet. For `carry_out` (controller.c) and change.c alone. */
 void change_cancel(struct controller *controller);
 
 /* ---- expected.c ---- */
@@ -253,9 +253,10 @@ static inline bool controller_recovers(const struct controller *controller) {
     return controller->change.state == CHANGE_RECOVER || controller->verdicts.fence;
 }
 void recover_receive_fenced(struct controller *controller, struct member *member, const struct message *message);
-/* Begins a new epoch: the remaining members stop working and report their restore points. For `settle` alone. */
+/* Begins a new epoch: the remaining members stop working and report their restore points. For `carry_out`
+ * alone. */
 void recover_fence(struct controller *controller);
-/* Makes the plan of a recovery once all members have answered. For `settle` alone. */
+/* Makes the plan of a recovery once all members have answered. For `carry_out` alone. */
 void recover_step(struct controller *controller);
 /* Sends FENCE again to all members that have not answered. */
 void recover_repeat(struct controller *controller);
