@@ -98,8 +98,9 @@ static void report_missed_events(struct launcher *launcher, double seconds) {
 }
 
 void launcher_write_summary(struct launcher *launcher, int status) {
-    static const char *const not_of_the_job[] = {"iteration",  "clock",          "items",    "items_per_second",
-                                                 "bytes_sent", "bytes_received", "imbalance"};
+    static const char *const not_of_the_job[] = {"iteration",  "clock",          "items",     "items_per_second",
+                                                 "bytes_sent", "bytes_received", "imbalance", "items_fed",
+                                                 "feed_wait_seconds"};
     const struct report_line *last = launcher->training.line;
     double seconds = last != NULL ? fmax(last->seconds, 0) : 0;
     json_t *line =

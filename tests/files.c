@@ -15,11 +15,10 @@ static char *paths[PATHS_MAX];
 
 /* Sets a variable that ctest would set, for programs that are run by hand in the source folder. */
 static void set_place(const char *name, const char *path) {
-    char *whole = realpath(path, NULL);
+    FREED char *whole = realpath(path, NULL);
     if (whole != NULL) {
         setenv(name, whole, 0);
     }
-    free(whole);
 }
 
 int files_open(void **state) {
@@ -119,23 +118,20 @@ unsigned files_in(const char *path) {
 }
 
 void assert_file(const char *name, const char *expected) {
-    char *text = read_text(name);
+    FREED char *text = read_text(name);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 void assert_text(const char *name, const char *expected) {
-    char *text = read_text(name);
+    FREED char *text = read_text(name);
     if (strstr(text, expected) == NULL) {
         fail_msg("'%s' has no '%s': %s", name, expected, text);
     }
-    free(text);
 }
 
 void assert_no_text(const char *name, const char *unexpected) {
-    char *text = read_text(name);
+    FREED char *text = read_text(name);
     if (strstr(text, unexpected) != NULL) {
         fail_msg("'%s' has '%s': %s", name, unexpected, text);
     }
-    free(text);
 }

@@ -1,8 +1,9 @@
 #include "tests/test.h"
+#include "tests/cluster/shell.h"
 
 #include <errno.h>
 
-enum { ENDS_MAX = 4096 };
+enum { ENDS_MAX = 1 << 16 };
 
 static struct end {
     void (*function)(void *context);
@@ -35,10 +36,11 @@ static int compare(const void *left, const void *right) {
     return files != 0 ? files : a->line - b->line;
 }
 
-static int run(CMFixtureFunction open, CMFixtureFunction close, CMFixtureFunction set_up, CMFixtureFunction tear_down) {
-    size_t count = (size_t)(__stop_proteus_tests - __start_proteus_tests);
-    const struct test_entry **entries = calloc(count, sizeof *entries);
-    struct CMUnitTest *tests = calloc(count, sizeof *tests);
+static int run_all(CMFixtureFunction open, CMFixtureFunction close, CMFixtureFunction set_up,
+                   CMFixtureFunction tear_down) {
+    size_t count = (size_t)(__stop_proteus_tests - __start_proteus_tests), taken = 0;
+    FREED const struct test_entry **entries = calloc(count, sizeof *entries);
+    FREED struct CMUnitTest *tests = calloc(count, sizeof *tests);
     if (entries == NULL || tests == NULL) {
         return EXIT_FAILURE;
     }
@@ -49,17 +51,16 @@ static int run(CMFixtureFunction open, CMFixtureFunction close, CMFixtureFunctio
         bool own = tests[t].setup_func != NULL || tests[t].teardown_func != NULL;
         tests[t].setup_func = own ? tests[t].setup_func : set_up;
         tests[t].teardown_func = own ? tests[t].teardown_func : tear_down;
+        tests[taken] = tests[t];
+        taken += entries[t]->plain && only_threads() ? 0 : 1;
     }
-    int failed = _cmocka_run_group_tests(program_invocation_short_name, tests, count, open, close);
-    free(entries);
-    free(tests);
-    return failed;
+    return _cmocka_run_group_tests(program_invocation_short_name, tests, taken, open, close);
 }
 
 int tests_run(CMFixtureFunction set_up, CMFixtureFunction tear_down) {
-    return run(set_up, tear_down, NULL, NULL);
+    return run_all(set_up, tear_down, NULL, NULL);
 }
 
 int tests_run_each(CMFixtureFunction set_up, CMFixtureFunction tear_down) {
-    return run(NULL, NULL, set_up, tear_down);
+    return run_all(NULL, NULL, set_up, tear_down);
 }

@@ -28,11 +28,11 @@ struct series {
 };
 
 static struct series series[MARKETS];
-static uint64_t state = 1;
+static uint64_t random_state = 1;
 
 static uint64_t draw(void) {
-    state = state * 6364136223846793005U + 1442695040888963407U;
-    return state >> 33;
+    random_state = random_state * 6364136223846793005U + 1442695040888963407U;
+    return random_state >> 33;
 }
 
 /* Writes prices that wander and sometimes jump to many times as much for a while. After `change` they follow other
@@ -41,7 +41,7 @@ static void write_prices(int64_t change, uint64_t other) {
     char path[128];
     for (int m = 0; m < MARKETS; m++) {
         struct series *s = &series[m];
-        state = 77 + (uint64_t)m;
+        random_state = 77 + (uint64_t)m;
         s->count = 0;
         snprintf(path, sizeof path, "prices/%s-us-east-1a.csv", TYPES[m]);
         FILE *file = open_file(path, "w");
@@ -49,7 +49,7 @@ static void write_prices(int64_t change, uint64_t other) {
         bool changed = false;
         for (int64_t t = FIRST; t <= LAST; t = t == LAST ? LAST + 1 : t + 120 + (int64_t)(draw() % 900)) {
             if (t > change && !changed) {
-                state += other;
+                random_state += other;
                 changed = true;
             }
             t = t + 1200 > LAST && t != LAST ? LAST : t; /* every variant has the same first and last time */
@@ -145,7 +145,7 @@ static int check_log(bool today, bool prices_evict) {
     FILE *file = open_file("log", "r");
     double reliable_count = 0;
     while (fgets(line, sizeof line, file) != NULL) {
-        json_t *entry = json_loads(line, 0, NULL);
+        json_auto_t *entry = json_loads(line, 0, NULL);
         assert_non_null(entry);
         const char *action = json_string_value(json_object_get(entry, "action"));
         int64_t time = seconds_of(json_string_value(json_object_get(entry, "time")));
@@ -201,7 +201,6 @@ static int check_log(bool today, bool prices_evict) {
             }
             jobs++;
         }
-        json_decref(entry);
     }
     fclose(file);
     return jobs;
@@ -213,7 +212,7 @@ static void check_bills(const char *more, bool today, bool prices_evict) {
     snprintf(arguments, sizeof arguments,
              "simulate --prices prices --starts 12 --job-hours 3 --machines 16 --json --log log %s", more);
     assert_int_equal(run("$bin/bidbrain %s", arguments), 0);
-    json_t *root = json_load_file("out", 0, NULL);
+    json_auto_t *root = json_load_file("out", 0, NULL);
     assert_non_null(root);
     size_t schemes = json_array_size(json_object_get(root, "schemes"));
     assert_true(schemes >= 8);
@@ -224,16 +223,15 @@ static void check_bills(const char *more, bool today, bool prices_evict) {
         assert_non_null(json_object_get(json_object_get(json_object_get(scheme, "hours"), "free"), "ci95"));
         assert_int_equal(json_integer_value(json_object_get(scheme, "unfinished")), 0);
     }
-    json_decref(root);
 }
 
-static void bills_of_2016_can_be_recomputed(void **unused) {
+TEST(bills_of_2016_can_be_recomputed) {
     check_bills("", false, true);
     check_bills("--whole-hours --sigma-seconds 300 --lambda-seconds 600", false, true);
     check_bills("--cooldown-seconds 1800 --least-markets 2 --checkpoint-seconds 30", false, true);
 }
 
-static void bills_of_today_can_be_recomputed(void **unused) {
+TEST(bills_of_today_can_be_recomputed) {
     FILE *file = open_file("lifetimes.txt", "w");
     for (int i = 1; i <= 50; i++) {
         fprintf(file, "%g\t%g\n", i * i * 0.004, i / 50.0);
@@ -262,7 +260,7 @@ static char *log_before(int64_t change, size_t *size) {
 }
 
 /* Prices that differ only after a moment change no action before it: decisions do not use later prices. */
-static void later_prices_change_nothing_before(void **unused) {
+TEST(later_prices_change_nothing_before) {
     char *before[3];
     size_t size[3];
     int64_t change = FIRST + 11 * 86400 + 4321;
@@ -273,11 +271,10 @@ static void later_prices_change_nothing_before(void **unused) {
             0);
         before[variant] = log_before(change, &size[variant]);
     }
-    char *last;
+    FREED char *last;
     size_t last_size;
     last = log_before(INT64_MAX, &last_size);
     assert_true(size[0] > 10000 && last_size > size[2] + 10000); /* many actions before the change, and many after it */
-    free(last);
     for (int variant = 1; variant < 3; variant++) {
         assert_int_equal(size[variant], size[0]);
         assert_memory_equal(before[variant], before[0], size[0]);
@@ -287,9 +284,9 @@ static void later_prices_change_nothing_before(void **unused) {
     }
 }
 
-static void threads_do_not_matter(void **unused) {
+TEST(threads_do_not_matter) {
     char arguments[600];
-    char *first = NULL;
+    FREED char *first = NULL;
     write_prices(LAST, 0);
     for (int threads = 1; threads <= 3; threads++) {
         snprintf(arguments, sizeof arguments, "simulate --prices prices --starts 20 --json --threads %d", threads);
@@ -300,11 +297,10 @@ static void threads_do_not_matter(void **unused) {
             assert_file("out", first);
         }
     }
-    free(first);
 }
 
 /* The two types with the cheapest vCPUs work at a third of the speed. */
-static void measured_speeds_save_money(void **unused) {
+TEST(measured_speeds_save_money) {
     write_prices(LAST, 0);
     write_text("speeds.json", "{\"c3.xlarge\": 0.3, \"r3.large\": 0.3}");
     assert_int_equal(run("$bin/bidbrain simulate --prices prices --starts 20 --job-hours 6 --machines 16 --json "
@@ -337,11 +333,11 @@ static void write_profile(const char *text) {
     write_text("app.json", text);
 }
 
-static void advice_adds_up(void **unused) {
+TEST(advice_adds_up) {
     write_prices(LAST, 0);
     write_profile("{\"work_vcpu_hours\": 1000, \"most_vcpus\": 100, \"least_markets\": 2}");
     assert_int_equal(run("$bin/bidbrain advise --json --prices prices --app app.json"), 0);
-    json_t *root = json_load_file("out", 0, NULL);
+    json_auto_t *root = json_load_file("out", 0, NULL);
     assert_non_null(root);
     const json_t *candidates = json_object_get(root, "candidates");
     assert_int_equal(json_array_size(candidates), MARKETS);
@@ -363,12 +359,11 @@ static void advice_adds_up(void **unused) {
     }
     assert_true(json_number_value(json_object_get(root, "vcpus")) <= 100);
     assert_true(fabs(json_number_value(json_object_get(root, "expected_cost")) - 1000 * e) < 1e-5 * 1000 * e);
-    json_decref(root);
     assert_int_equal(run("$bin/bidbrain calibrate --prices prices"), 0);
     assert_text("out", "worst difference");
 }
 
-static void wrong_profiles_are_explained(void **unused) {
+TEST(wrong_profiles_are_explained) {
     char arguments[300];
     static const char *const examples[][2] = {
         {"{", "app.json:1: "},
@@ -392,7 +387,7 @@ static void wrong_profiles_are_explained(void **unused) {
     assert_text("err", "--at: expected a time from 2016-03-01T00:00:00Z to 2016-03-15T00:00:00Z");
 }
 
-static void wrong_speeds_are_explained(void **unused) {
+TEST(wrong_speeds_are_explained) {
     char arguments[300];
     static const char *const examples[][2] = {
         {"[", "speeds.json: "},
@@ -411,7 +406,7 @@ static void wrong_speeds_are_explained(void **unused) {
     }
 }
 
-static void markets_of_two_regions_are_not_mixed(void **unused) {
+TEST(markets_of_two_regions_are_not_mixed) {
     write_text("two.csv", "timestamp,price,instance_type,zone,product\n"
                           "2016-03-01T00:00:00Z,0.03,c3.xlarge,us-east-1a,Linux/UNIX\n"
                           "2016-03-01T00:00:00Z,0.02,c3.xlarge,eu-west-1a,Linux/UNIX\n");
@@ -423,7 +418,7 @@ static void markets_of_two_regions_are_not_mixed(void **unused) {
 }
 
 /* Of a store with several products only the requested product is used. */
-static void a_store_is_read_by_product(void **unused) {
+TEST(a_store_is_read_by_product) {
     char arguments[400];
     struct markets markets = {0};
     struct market_store *store;
@@ -444,20 +439,19 @@ static void a_store_is_read_by_product(void **unused) {
     for (int p = 0; p < 2; p++) {
         snprintf(arguments, sizeof arguments, "advise --json --prices two.db --app app.json --product %s", products[p]);
         assert_int_equal(run("$bin/bidbrain %s", arguments), 0);
-        json_t *root = json_load_file("out", 0, NULL);
+        json_auto_t *root = json_load_file("out", 0, NULL);
         assert_non_null(root);
         const json_t *candidates = json_object_get(root, "candidates");
         assert_int_equal(json_array_size(candidates), 1);
         assert_int_equal(llround(1e6 * json_number_value(json_object_get(json_array_get(candidates, 0), "price"))),
                          prices[p]);
-        json_decref(root);
     }
     assert_int_equal(run("$bin/bidbrain advise --prices two.db --app app.json --product SUSE"), 2);
     assert_text("err", "no prices of product 'SUSE'");
 }
 
 /* An interrupted run keeps the log of an earlier run. */
-static void an_interrupted_run_keeps_the_older_log(void **unused) {
+TEST(an_interrupted_run_keeps_the_older_log) {
     write_prices(LAST, 0);
     write_text("older", "older\n");
     char program[200];
@@ -477,14 +471,13 @@ static void an_interrupted_run_keeps_the_older_log(void **unused) {
     assert_file("older", "older\n");
     static const char again[] = "$bin/bidbrain simulate --prices prices --starts 1 --schemes on-demand --log older";
     assert_int_equal(run(again), 0); /* a run that completes replaces the log */
-    char *first = read_text("older");
+    FREED char *first = read_text("older");
     assert_int_equal(strncmp(first, "{\"job\":0", 8), 0);
     assert_int_equal(run(again), 0);
     assert_file("older", first);
-    free(first);
 }
 
-static void wrong_use_is_explained_in_one_line(void **unused) {
+TEST(wrong_use_is_explained_in_one_line) {
     write_prices(LAST, 0);
     static const struct {
         const char *arguments, *message;
@@ -511,13 +504,12 @@ static void wrong_use_is_explained_in_one_line(void **unused) {
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         assert_int_equal(run("$bin/bidbrain %s", examples[i].arguments), 2);
-        char *text = read_text("err");
+        FREED char *text = read_text("err");
         if (strstr(text, examples[i].message) == NULL) {
             fail_msg("'%s' says: %s", examples[i].arguments, text);
         }
         assert_true(strncmp(text, "bidbrain: ERROR: ", 17) == 0 || strncmp(text, "bidbrain: error: ", 17) == 0);
         assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
-        free(text);
     }
     assert_int_equal(access("none.db", F_OK), -1); /* a query does not create a store */
     assert_int_equal(run("$bin/bidbrain --help"), 0);
@@ -526,13 +518,5 @@ static void wrong_use_is_explained_in_one_line(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bills_of_2016_can_be_recomputed),    cmocka_unit_test(bills_of_today_can_be_recomputed),
-        cmocka_unit_test(later_prices_change_nothing_before), cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(wrong_use_is_explained_in_one_line), cmocka_unit_test(advice_adds_up),
-        cmocka_unit_test(wrong_profiles_are_explained),       cmocka_unit_test(markets_of_two_regions_are_not_mixed),
-        cmocka_unit_test(measured_speeds_save_money),         cmocka_unit_test(wrong_speeds_are_explained),
-        cmocka_unit_test(a_store_is_read_by_product),         cmocka_unit_test(an_interrupted_run_keeps_the_older_log),
-    };
-    return cmocka_run_group_tests(tests, set_up, files_close);
+    return tests_run(set_up, files_close);
 }

@@ -14,15 +14,14 @@ struct mistake {
 static void assert_found(const char *environment, const char *options, const struct mistake *mistake) {
     int status = run("%s timeout 60 $bin/proteus run --threads 2 %s -- $tests/misuse_app --data ratings --mistake %s",
                      environment, options, mistake->name);
-    char *error = read_text("err");
+    FREED char *error = read_text("err");
     if (status != 2 || strstr(error, mistake->line) == NULL || strchr(error, '\n') != error + strlen(error) - 1) {
         fail_msg("%s %s: status %d, '%s', expected 2 and one line with '%s'", environment, mistake->name, status, error,
                  mistake->line);
     }
-    free(error);
 }
 
-static void test_what_is_always_found(void **state) {
+TEST(what_is_always_found) {
     static const struct mistake mistakes[] = {
         {"metric", "aml_metric_add: metric 3, the app has 2 (0 to 1)"},
         {"metric-evaluated", "aml_metric_add: metric tested: called in clock, but its `evaluated` is 1"},
@@ -95,7 +94,7 @@ static void test_what_is_always_found(void **state) {
     }
 }
 
-static void test_what_is_found_when_asked_for(void **state) {
+TEST(what_is_found_when_asked_for) {
     static const struct mistake mistakes[] = {
         {"unmarked",
          "clock: table dense: row 3 was changed, but not marked as changed: expected aml_row, not aml_row_read"},
@@ -129,7 +128,7 @@ static void test_what_is_found_when_asked_for(void **state) {
 }
 
 /* Three more nodes take over items. Slots kept from the first `begin` then name rows of other nodes. */
-static void test_slots_kept_over_begin(void **state) {
+TEST(slots_kept_over_begin) {
     static const struct mistake mistake = {"kept-slots --iterations 100000",
                                            "since the last begin: expected slots of the present items"};
     FILE *events = open_file("events", "w");
@@ -138,7 +137,7 @@ static void test_slots_kept_over_begin(void **state) {
     assert_found("PROTEUS_CHECK=1", "--threads 1 --events events", &mistake);
 }
 
-static void test_numbers_that_are_none(void **state) {
+TEST(numbers_that_are_none) {
     static const struct mistake mistake = {
         "nan --reject-nan",
         "clock: table dense: the update of row 3 in clock 3 on node-1 has a NaN or an infinity (--reject-nan)"};
@@ -148,7 +147,7 @@ static void test_numbers_that_are_none(void **state) {
 }
 
 /* An app updates rows that it has declared done. Without checks this is found only after the rows were flushed. */
-static void test_updates_of_rows_that_are_done(void **state) {
+TEST(updates_of_rows_that_are_done) {
     static const struct mistake checked[] = {
         {"done-row", "aml_row: table dense: row 3 was declared done (aml_rows_done): expected no update of the row"},
         {"done-update", "aml_update_param: table dense: row 3 was declared done (aml_rows_done)"},
@@ -173,7 +172,7 @@ static void test_updates_of_rows_that_are_done(void **state) {
     run_well("PROTEUS_CHECK=1 $bin/proteus run -- $tests/misuse_app --mistake done-well --flush-early");
 }
 
-static void test_what_is_allowed(void **state) {
+TEST(what_is_allowed) {
     static const char *const uses[] = {"none", "two-threads-well", "given-well", "row-sum-well"};
     for (size_t u = 0; u < sizeof uses / sizeof uses[0]; u++) {
         run_well("PROTEUS_CHECK=1 $bin/proteus run --reliable 2 --threads 2 -- $tests/misuse_app --mistake %s",
@@ -182,7 +181,7 @@ static void test_what_is_allowed(void **state) {
     run_well("PROTEUS_CHECK=0 $bin/proteus run -- $tests/misuse_app --mistake unmarked");
 }
 
-static void test_the_apps_make_no_mistake(void **state) {
+TEST(the_apps_make_no_mistake) {
     static const char *const apps[] = {
         "mf --data ratings --test-fraction 0.2 --rank 7",
         "mf --data ratings --staleness 2 --compress bf16",
@@ -216,9 +215,7 @@ static void test_the_apps_make_no_mistake(void **state) {
 
 /* Makes ratings, samples of a few classes, and documents in lda's format uci. */
 static int make_data(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     FILE *ratings = open_file("ratings", "w");
     FILE *samples = open_file("samples", "w");
     FILE *documents = open_file("documents", "w");
@@ -244,11 +241,5 @@ static int make_data(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_always_found),          cmocka_unit_test(test_what_is_found_when_asked_for),
-        cmocka_unit_test(test_slots_kept_over_begin),         cmocka_unit_test(test_what_is_allowed),
-        cmocka_unit_test(test_updates_of_rows_that_are_done), cmocka_unit_test(test_the_apps_make_no_mistake),
-        cmocka_unit_test(test_numbers_that_are_none),
-    };
-    return cmocka_run_group_tests_name("check", tests, make_data, files_close);
+    return tests_run(make_data, files_close);
 }

@@ -26,7 +26,7 @@ static unsigned count(const char *text, const char *part) {
 /* The job ended with status 1 and a line of proteus that contains nodes, cause and place. */
 static void assert_ended_by_crash(const char *what, int status, const char *nodes, const char *cause,
                                   const char *place) {
-    char *error = read_text("err");
+    FREED char *error = read_text("err");
     char *line = strstr(error, "proteus: error: ");
     char *end = line != NULL ? strchr(line, '\n') : NULL;
     if (end != NULL) {
@@ -40,12 +40,10 @@ static void assert_ended_by_crash(const char *what, int status, const char *node
     *end = '\n';
     assert_int_equal(count(error, "proteus: error: "), 1);
     assert_null(strstr(error, "the only copy of partition"));
-    free(error);
-    char *report = read_text("report");
+    FREED char *report = read_text("report");
     const char *summary_line = strstr(report, "\"type\":\"summary\"");
     assert_non_null(summary_line);
     assert_non_null(strstr(summary_line, cause));
-    free(report);
 }
 
 static int run_crash(const char *cluster, const char *options) {
@@ -80,10 +78,9 @@ TEST(a_crash_on_an_item_ends_the_job_with_the_second_node) {
         int status = run_crash(stage_3, options);
         assert_ended_by_crash(ways[w].how, status, " and then node-", ways[w].cause,
                               " in the app's function clock, at clock 3");
-        char *error = read_text("err");
+        FREED char *error = read_text("err");
         assert_int_equal(count(error, ways[w].said), 2); /* no other node */
         assert_true(count(error, "backtrace; ") > 0);
-        free(error);
     }
 }
 
@@ -148,11 +145,10 @@ TEST(the_end_of_a_forked_process_is_no_crash) {
                                        "--in clock --how child-abort"};
     for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
         int status = run_crash("--reliable 1", ways[w]);
-        char *error = read_text("err");
+        FREED char *error = read_text("err");
         if (status != 0 || strstr(error, "error: ") != NULL) {
             fail_msg("%s: status %d, '%s'; expected 0 and no error", ways[w], status, error);
         }
-        free(error);
     }
 }
 
@@ -164,9 +160,8 @@ TEST(joining_nodes_that_crash_in_read_end_nothing) {
     run_well(
         "$bin/proteus run --reliable 1 --stage 1 --events events --report report -- $tests/crash_app --in read --how "
         "abort --on-transient --slow-us 100000 --iterations 20");
-    char *report = read_text("report");
+    FREED char *report = read_text("report");
     assert_int_equal(count(report, "died of signal 6 (Aborted) in the app's function read"), 2);
-    free(report);
 }
 
 /* Among the first backtrace's resolved addresses is the app's function with its file. */
@@ -184,9 +179,8 @@ static void assert_backtrace_resolves(const char *error) {
         }
         assert_int_equal(module[0], '/');
         run_well("addr2line -Cfpie %s 0x%lx", module, address);
-        char *resolved = read_text("out");
+        FREED char *resolved = read_text("out");
         found = strstr(resolved, "crash_here at ") != NULL && strstr(resolved, "crash_app.c:") != NULL;
-        free(resolved);
         at = strstr(at + 1, "  #");
     }
     if (!found) {
@@ -200,9 +194,8 @@ TEST(the_backtrace_is_resolved_by_addr2line) {
         char options[64];
         snprintf(options, sizeof options, "--in clock --how %s", ways[w]);
         assert_int_equal(run_crash("--reliable 1", options), 1);
-        char *error = read_text("err");
+        FREED char *error = read_text("err");
         assert_backtrace_resolves(error);
-        free(error);
     }
 }
 
@@ -217,16 +210,14 @@ TEST(nodes_started_by_hand) {
             "wait $one; echo status $?; wait $two; echo status $?; wait $controller");
     assert_ended_by_crash("by hand", status, " and then ", "died of signal 6 (Aborted)",
                           " in the app's function clock, at clock 3");
-    char *out = read_text("out");
+    FREED char *out = read_text("out");
     assert_int_equal(count(out, "status 134"), 2);
-    free(out);
 }
 
 static unsigned cores(void) {
     run_well("ls | grep -c '^core' || true");
-    char *out = read_text("out");
+    FREED char *out = read_text("out");
     unsigned number = (unsigned)strtoul(out, NULL, 10);
-    free(out);
     run_well("rm -f core*");
     return number;
 }

@@ -17,17 +17,16 @@ static void compare(const char *format, double expected, double tolerance) {
 }
 
 /* A constant prediction, the share of ones, gives 0.532 at best. */
-static void test_log_loss(void **state) {
+TEST(log_loss) {
     run_well("$run --threads 2 -- mlr --data train.tsv.gz --test held.tsv --lambda 3e-3 --model-out model");
     double loss = summary("test_loss");
     assert_true(loss < 0.49);
     assert_true(summary("items_processed") == 4.0 * LINES);
     run_well("$bin/mlr --predict model --data held.tsv --out predictions");
     double again = 0;
-    char *text = read_text("out");
+    FREED char *text = read_text("out");
     assert_int_equal(sscanf(text, "samples 800 unknown_labels 0 accuracy %*f loss %lf", &again), 1);
     assert_true(fabs(again - loss) < 1e-4);
-    free(text);
     run_well("test $(wc -l <predictions) = %d", HELD_OUT);
     run_well("cut -f2- held.tsv >unlabelled.tsv; $bin/mlr --predict model --data unlabelled.tsv >more; "
              "cut -f2- predictions | cmp - more");
@@ -35,7 +34,7 @@ static void test_log_loss(void **state) {
 
 /* Without options the loss is that of the best regularization: here 0.470 to 0.473 and 0.460 to 0.462. This holds on
  * any number of nodes, and while nodes come and go. */
-static void test_without_options(void **state) {
+TEST(without_options) {
     static const char *const clusters[] = {"--reliable 2", "--reliable 4 --threads 1",
                                            "--reliable 2 --transient 2 --stage 2 --failure-timeout 3 --events events"};
     char command[256];
@@ -52,7 +51,7 @@ static void test_without_options(void **state) {
 }
 
 /* A small data set gets more passes and smaller batches. A single class, or data without a signal, does no harm. */
-static void test_few_lines(void **state) {
+TEST(few_lines) {
     run_well(
         "zcat train.tsv.gz >all.tsv; head -1500 all.tsv >few.tsv; head -40 all.tsv >forty.tsv; "
         "grep '^0' few.tsv >zeros.tsv; "
@@ -68,7 +67,7 @@ static void test_few_lines(void **state) {
 }
 
 /* Given options take effect: the rate, its decay, the batch, and the number of passes. */
-static void test_given_steps(void **state) {
+TEST(given_steps) {
     static const char *const given[] = {"", "--rate 0.05", "--decay 0.5", "--batch 100", "--lambda 0", "--rare 0.3"};
     double losses[sizeof given / sizeof given[0]];
     for (size_t g = 0; g < sizeof given / sizeof given[0]; g++) {
@@ -82,7 +81,7 @@ static void test_given_steps(void **state) {
 }
 
 /* Rare features get longer steps without an option, and plain steps know no momentum. */
-static void test_rare_features_get_longer_steps(void **state) {
+TEST(rare_features_get_longer_steps) {
     static const char *const rare[] = {"", "--rare 0.5", "--rare 0"};
     double losses[3];
     for (size_t r = 0; r < 3; r++) {
@@ -94,7 +93,7 @@ static void test_rare_features_get_longer_steps(void **state) {
     run_refused("$run -- mlr --data train.tsv.gz --momentum 0.5", "--momentum: expected dense samples");
 }
 
-static void test_clusters_are_alike(void **state) {
+TEST(clusters_are_alike) {
     static const char *const job = "-- mlr --data train.tsv.gz --test held.tsv --iterations 3 --hash-bits 16";
     static const char *const clusters[] = {"--threads 3", "--reliable 2 --partitions 3",
                                            "--reliable 2 --transient 2 --stage 3"};
@@ -110,7 +109,7 @@ static void test_clusters_are_alike(void **state) {
 
 /* Tabs or commas, plain or packed, with a header in any order and an Id: the same samples give the same model. The
  * number of lines of plain and packed data is estimated. */
-static void test_forms_are_alike(void **state) {
+TEST(forms_are_alike) {
     run_well("zcat %s | tail -n +2 | tr , '\\t' >some.tsv && zcat %s >some.csv && "
              "awk -F, -v OFS=, '{t = $40; $40 = $2; $2 = t; print NR, $0}' some.csv | sed '1s/^1,/Id,/' >other.csv && "
              "sed 's/,/\",\"/g; s/^/\"/; s/$/\"\\r/' some.csv >quoted.csv && gzip -k some.tsv",
@@ -129,16 +128,15 @@ static void test_forms_are_alike(void **state) {
     }
 }
 
-static void test_models_know_their_hash(void **state) {
+TEST(models_know_their_hash) {
     run_well("$run -- mlr --data train.tsv.gz --test held.tsv --iterations 1 --hash-bits 12 --cross C1xC2,I5xC3 "
              "--model-out crossed");
     double loss = summary("test_loss");
     double again = 0;
     run_well("$bin/mlr --predict crossed --data held.tsv");
-    char *text = read_text("out");
+    FREED char *text = read_text("out");
     assert_int_equal(sscanf(text, "samples 800 unknown_labels 0 accuracy %*f loss %lf", &again), 1);
     assert_true(fabs(again - loss) < 1e-4);
-    free(text);
     run_refused("$bin/mlr --predict crossed --data held.tsv --format csv", "--format csv: expected criteo");
     run_refused("printf '1 1:1\\n' >one; $bin/mlr --predict crossed --data one", "one:1: expected 40 fields");
     run_refused("printf '1 1:1\\n2 2:1\\n' >two; $run -- mlr --data two --model-out plain >more && "
@@ -146,7 +144,7 @@ static void test_models_know_their_hash(void **state) {
                 "held.tsv: these are Criteo lines, but plain was not trained on such");
 }
 
-static void test_what_is_refused(void **state) {
+TEST(what_is_refused) {
     run_refused("$run -- mlr --data held.tsv --hash-bits 4", "--hash-bits: expected 8 to 24, got 4");
     run_refused("$run -- mlr --data held.tsv --cross C1", "--cross: expected pairs of different fields");
     run_refused("$run -- mlr --data held.tsv --cross C1xC2,C2xC1", "--cross: expected each pair once");
@@ -169,19 +167,16 @@ static const char *data_set(void) {
     static char folder[512];
     const char *source = getenv("PROTEUS_SOURCE");
     snprintf(folder, sizeof folder, "%s/../shared/data/ctr-criteo", source);
-    char *resolved = realpath(folder, NULL);
+    FREED char *resolved = realpath(folder, NULL);
     if (resolved == NULL) {
         return NULL;
     }
     snprintf(folder, sizeof folder, "%s", resolved);
-    free(resolved);
     return folder;
 }
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     const char *data = data_set();
     return run("ln -s %s/criteo_train.tsv.gz train.tsv.gz && ln -s %s/criteo_sample.csv.gz sample.csv.gz && "
                "ln -s %s/criteo_test.tsv.gz test.tsv.gz && zcat %s/criteo_dev.tsv.gz test.tsv.gz >held.tsv",
@@ -193,16 +188,5 @@ int main(void) {
         print_message("skipped: the samples are not at hand in ../shared/data\n");
         return 0;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rare_features_get_longer_steps),
-        cmocka_unit_test(test_log_loss),
-        cmocka_unit_test(test_without_options),
-        cmocka_unit_test(test_few_lines),
-        cmocka_unit_test(test_given_steps),
-        cmocka_unit_test(test_clusters_are_alike),
-        cmocka_unit_test(test_forms_are_alike),
-        cmocka_unit_test(test_models_know_their_hash),
-        cmocka_unit_test(test_what_is_refused),
-    };
-    return cmocka_run_group_tests_name("criteo", tests, set_up, files_close);
+    return tests_run(set_up, files_close);
 }

@@ -46,9 +46,7 @@ static void write_inputs(void) {
 }
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     write_inputs();
     return 0;
 }
@@ -116,8 +114,8 @@ static void end_all(void) {
 static void write_config(const char *provider, const char *model, int seconds) {
     FILE *file = open_file("bidbrain.json", "w");
     run_well("printf '%%s' \"$bin\" >bin-path; pwd >folder-path");
-    char *bin = read_text("bin-path");
-    char *folder = read_text("folder-path");
+    FREED char *bin = read_text("bin-path");
+    FREED char *folder = read_text("folder-path");
     folder[strcspn(folder, "\n")] = '\0';
     fprintf(file,
             "{\"job\": \"test\", %s, \"model\": \"%s\", \"state\": \"state.db\",\n"
@@ -129,8 +127,6 @@ static void write_config(const char *provider, const char *model, int seconds) {
             " \"application\": {\"phi\": 0.9, \"measure\": false}, \"limits\": {\"most_vcpus\": 8}}\n",
             provider, model, bin, folder, seconds, controller);
     fclose(file);
-    free(bin);
-    free(folder);
 }
 
 static void write_local_from(const char *start, const char *model, int speed, int seconds) {
@@ -168,26 +164,23 @@ static void write_ec2(const char *model, int seconds) {
 
 /* Counts the lines of bidbrain's report with this type and text. */
 static unsigned count_lines(const char *type, const char *text) {
-    char *all = read_text("report-bid");
+    FREED char *all = read_text("report-bid");
     char wanted[64];
     unsigned count = 0;
     snprintf(wanted, sizeof wanted, "{\"type\":\"%s\"", type);
     for (char *line = strtok(all, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         count += strncmp(line, wanted, strlen(wanted)) == 0 && strstr(line, text) != NULL;
     }
-    free(all);
     return count;
 }
 
 static double bid_summary(const char *key) {
-    char *all = read_text("report-bid");
+    FREED char *all = read_text("report-bid");
     char *at = strstr(all, "{\"type\":\"summary\"");
-    json_t *line = at != NULL ? json_loads(at, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    json_auto_t *line = at != NULL ? json_loads(at, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
     assert_non_null(line);
     assert_true(json_is_number(json_object_get(line, key)));
     double value = json_number_value(json_object_get(line, key));
-    json_decref(line);
-    free(all);
     return value;
 }
 
@@ -238,14 +231,13 @@ static void speeds_of_types_are_measured(void **state) {
     end_process("bid.pid", "KILL");
     run_well("$bin/bidbrain status --config bidbrain.json --json | grep '\"status\"' >status");
     run_well("$bin/bidbrain status --config bidbrain.json | grep -q '^measured speeds of vCPUs .*m3.large [0-9.]*'");
-    char *text = read_text("status");
+    FREED char *text = read_text("status");
     json_t *status = json_loads(text, 0, NULL);
     const json_t *speeds = json_object_get(status, "speeds");
     double narrow = json_number_value(json_object_get(speeds, "m3.large"));
     double wide = json_number_value(json_object_get(speeds, "c3.xlarge"));
     assert_true(wide >= 0.1 && narrow <= 2 && narrow > wide);
     json_decref(status);
-    free(text);
     run_well("rm report-bid; $bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & "
              "echo $! >bid.pid");
     wait_for("report-bid", "\"type\":\"decision\"", NULL, 0);
@@ -411,10 +403,9 @@ static void orphans_are_swept(void **state) {
 /* Changes the state by `sql`, which must affect `rows` rows. */
 static void change_state(const char *sql, int rows) {
     sqlite3 *database = NULL;
-    char *folder = read_text("folder-path");
+    FREED char *folder = read_text("folder-path");
     char path[512];
     snprintf(path, sizeof path, "%.*s/state.db", (int)strcspn(folder, "\n"), folder);
-    free(folder);
     assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
     assert_int_equal(sqlite3_exec(database, sql, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_changes(database), rows);
@@ -486,11 +477,10 @@ static void refusals_end_a_dry_run(void **state) {
             run("rm -f state*; AWS_CONFIG_FILE=/dev/null %s timeout 60 $bin/bidbrain run --config bidbrain.json "
                 "--dry-run >out-bid 2>err-bid",
                 cases[c].environment);
-        char *said = read_text("err-bid");
+        FREED char *said = read_text("err-bid");
         if (status != 2 || strstr(said, cases[c].reason) == NULL || strchr(said, '\n') != strrchr(said, '\n')) {
             fail_msg("case %zu: status %d: %s", c, status, said);
         }
-        free(said);
     }
     end_process("market.pid", "TERM");
 }
@@ -532,18 +522,16 @@ static void signals_end_without_ec2(void **state) {
 
 /* Returns the bill of a machine in bidbrain's report, in units. */
 static int64_t bid_bill(const char *id) {
-    char *all = read_text("report-bid");
+    FREED char *all = read_text("report-bid");
     char wanted[96];
     int64_t amount = -1;
     snprintf(wanted, sizeof wanted, "\"id\":\"%s\"", id);
     for (char *line = strtok(all, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         if (strncmp(line, "{\"type\":\"bill\"", 14) == 0 && strstr(line, wanted) != NULL) {
-            json_t *object = json_loads(line, 0, NULL);
+            json_auto_t *object = json_loads(line, 0, NULL);
             amount = json_integer_value(json_object_get(object, "amount_units"));
-            json_decref(object);
         }
     }
-    free(all);
     return amount;
 }
 
@@ -563,8 +551,8 @@ static void the_two_bills_agree(void **state) {
         run_well("sed -i 's|\"image\"|\"call\": \"%s\", \"image\"|' bidbrain.json", calls[m]);
         run_well(BIDBRAIN RUN);
         run_well("curl -s -H @cloud/authorization %s/bill >bill.json", market);
-        char *text = read_text("bill.json");
-        json_t *bill = json_loads(text, 0, NULL);
+        FREED char *text = read_text("bill.json");
+        json_auto_t *bill = json_loads(text, 0, NULL);
         const json_t *total = json_object_get(json_object_get(bill, "total"), models[m]);
         assert_true(json_integer_value(json_object_get(total, "evictions")) > 0);
         assert_true(fabs(json_number_value(json_object_get(total, "spot_hours")) - bid_summary("spot_hours")) < 1e-6);
@@ -580,8 +568,6 @@ static void the_two_bills_agree(void **state) {
                 fail_msg("%s: %lld units by bidbrain; the market: %s", id, (long long)bid_bill(id), text);
             }
         }
-        json_decref(bill);
-        free(text);
         end_all();
     }
 }

@@ -36,9 +36,8 @@ TEST(a_failed_job_lists_them_in_its_report_alone) {
                          "$run --reliable 2 --stage traditional --failure-timeout 1 --events events -- "
                          "mf --data ratings --iterations 100000000"),
                      1);
-    char *said = read_text("err");
+    FREED char *said = read_text("err");
     assert_ptr_equal(strchr(said, '\n'), strrchr(said, '\n'));
-    free(said);
     assert_text("err", "proteus: error: ");
     assert_text("err", "node-2");
     assert_text("report", "\"reason\":\"events:2: seconds 3600 kill node-1\"}\n{\"type\":\"summary\"");
@@ -157,18 +156,15 @@ TEST(a_model_is_taken_out_of_a_checkpoint) {
              "--iterations 1 --model-out model-$n || exit 1; done; cmp model-1 model-3 && "
              "$bin/mf --predict model-1 --data ratings");
     assert_no_text("report", "\"type\":\"iteration\"");
-    char *out = read_text("out");
+    FREED char *out = read_text("out");
     const char *rmse = strstr(out, "rmse ");
     assert_non_null(rmse);
     double error = strtod(rmse + strlen("rmse "), NULL);
     assert_true(error > 0 && error < 0.6); /* ratings differ by about 1.3 from their mean */
-    free(out);
 }
 
 static int write_ratings(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     FILE *file = open_file("ratings", "we");
     for (unsigned user = 1; user <= 120; user++) {
         for (unsigned item = 1 + user % 3; item <= 80; item += 3) {

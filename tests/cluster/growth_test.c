@@ -30,9 +30,8 @@ static struct watched {
 static unsigned watched_count;
 
 static long number_in(const char *name) {
-    char *text = read_text(name);
+    FREED char *text = read_text(name);
     long number = atol(text);
-    free(text);
     return number;
 }
 
@@ -43,16 +42,14 @@ static pid_t launcher(void) {
 /* Counts the text in the file; the job must still run. */
 static unsigned times_in(const char *name, const char *text) {
     unsigned times = 0;
-    char *status = read_text("status");
+    FREED char *status = read_text("status");
     if (status[0] != '\0') {
         fail_msg("the job ended with status %s: %s", status, read_text("said"));
     }
-    free(status);
-    char *all = read_text(name);
+    FREED char *all = read_text(name);
     for (const char *at = strstr(all, text); at != NULL; at = strstr(at + 1, text)) {
         times++;
     }
-    free(all);
     return times;
 }
 
@@ -190,20 +187,16 @@ static void test_machines_that_are_bought_and_taken(void **state) {
 
 /* Ends the job of a failed test: all its processes end with the launcher. */
 static int end_what_is_left(void **state) {
-    char *pid = read_text("pid");
-    char *status = read_text("status");
+    FREED char *pid = read_text("pid");
+    FREED char *status = read_text("status");
     if (pid[0] != '\0' && status[0] == '\0') {
         kill(launcher(), SIGKILL);
     }
-    free(status);
-    free(pid);
     return 0;
 }
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     run_well("for u in $(seq 60); do for i in $(seq 1 $((1 + u %% 3)) 40); do echo $u $i $(((u * i) %% 5 + 1)); done; "
              "done >ratings");
     return 0;

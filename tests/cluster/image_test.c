@@ -39,14 +39,13 @@ static void make_digits(void) {
     char shared[512];
     const char *source = getenv("PROTEUS_SOURCE");
     snprintf(shared, sizeof shared, "%s/../shared/data/class-mnist", source);
-    char *resolved = realpath(shared, NULL);
+    FREED char *resolved = realpath(shared, NULL);
     if (resolved == NULL) {
         print_message("skipped: the digits are not at hand in ../shared/data\n");
         skip();
     }
     run_well("zcat %s/train-images-idx3-ubyte.gz | head -c %d >digits.idx", resolved, 16 + 784 * SAMPLES);
     run_well("zcat %s/train-labels-idx1-ubyte.gz | head -c %d >labels.idx", resolved, 8 + SAMPLES);
-    free(resolved);
     run_well("for file in digits.idx labels.idx; do printf '\\%03o\\%03o' | "
              "dd of=$file bs=1 seek=6 conv=notrunc status=none; done && "
              "$tests/image_tars digits.idx labels.idx 0 %d 3 digits",

@@ -153,9 +153,7 @@ TEST(what_is_refused) {
 }
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     make_files("ratings", rating_line);
     make_files("samples", sample_line);
     make_files("documents", document_line);

@@ -28,9 +28,8 @@ TEST(a_model_that_cannot_be_written_is_refused_before_training) {
             snprintf(command, sizeof command, "$run -- %s --data %s --model-out %s", APPS[a].name, APPS[a].data,
                      cases[c].path);
             run_refused(command, cases[c].message);
-            char *out = read_text("out");
+            FREED char *out = read_text("out");
             assert_string_equal(out, ""); /* no controller, no iteration was started */
-            free(out);
         }
         snprintf(command, sizeof command, "$run -- %s --data ./%s --model-out %s", APPS[a].name, APPS[a].data,
                  APPS[a].data);
@@ -290,9 +289,7 @@ TEST(proteus_run_mf_predict_says_what_to_do) {
 /* ---- The group ---- */
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     FILE *ratings = open_file("ratings", "we");
     FILE *samples = open_file("samples", "we");
     FILE *documents = open_file("documents", "we");

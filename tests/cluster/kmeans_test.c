@@ -42,9 +42,7 @@ TEST(what_it_refuses) {
 static int write_points(void **state) {
     static const int middles[5][2] = {{100, 100}, {500, 80}, {300, 400}, {80, 600}, {600, 620}};
     uint32_t random = 5;
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     FILE *file = open_file("points", "we");
     for (unsigned p = 0; p < 4000; p++) {
         random = random * 1664525 + 1013904223;

@@ -11,16 +11,15 @@ enum { DOCUMENTS = 240, WORDS = 60, SUBJECTS = 4 };
 
 static void assert_bad(const char *arguments, const char *part) {
     assert_int_equal(run("$bin/proteus run -- lda %s", arguments), 2);
-    char *text = read_text("err");
+    FREED char *text = read_text("err");
     if (strstr(text, part) == NULL) {
         fail_msg("'%s': '%s', expected '%s'", arguments, text, part);
     }
-    free(text);
 }
 
 /* ---- The tests ---- */
 
-static void test_counts_are_exact(void **state) {
+PLAIN_TEST(counts_are_exact) {
     const char *const clusters[] = {"--reliable 1", "--reliable 1 --threads 3",
                                     "--reliable 2 --transient 2 --threads 2",
                                     "--reliable 1 --transient 2 --stage traditional --partitions 3",
@@ -38,7 +37,7 @@ static void test_counts_are_exact(void **state) {
     }
 }
 
-static void test_counts_are_exact_while_nodes_come_and_go(void **state) {
+TEST(counts_are_exact_while_nodes_come_and_go) {
     const char *const jobs[] = {"--topics 8", "--topics 30 --staleness 1 --clocks-per-iteration 3 --optimize-alpha"};
     for (size_t j = only_threads() ? 1 : 0; j < sizeof jobs / sizeof jobs[0]; j++) {
         run_well("printf 'iteration 15 join transient 2\\niteration 40 evict transient 2 notice 60s\\n"
@@ -62,7 +61,7 @@ static void test_counts_are_exact_while_nodes_come_and_go(void **state) {
 
 /* With rare measurements the last iteration is measured, too. Its value is that of a run that measures every
  * iteration. */
-static void test_the_last_iteration_is_always_measured(void **state) {
+PLAIN_TEST(the_last_iteration_is_always_measured) {
     static const char *const stops[] = {
         "$bin/proteus run --report report -- lda --data uci --topics 8 --test-fraction 0.1 --likelihood-every 1000 "
         "--iterations 60",
@@ -103,7 +102,7 @@ static void test_the_last_iteration_is_always_measured(void **state) {
     assert_true(value < summary("log_likelihood_per_token"));
 }
 
-static void test_one_seed_one_result(void **state) {
+TEST(one_seed_one_result) {
     const char *command = "$bin/proteus run --threads %d --report report -- lda --data uci --topics 10 --iterations 15 "
                           "--test-fraction 0.1 --seed %d";
     double results[3];
@@ -116,7 +115,7 @@ static void test_one_seed_one_result(void **state) {
 }
 
 /* Words and documents belong to one of four subjects each: the topics must be these subjects. */
-static void test_topics_are_found(void **state) {
+PLAIN_TEST(topics_are_found) {
     run_well("$bin/proteus run --reliable 2 --report report -- lda --data text --topics 4 --alpha 0.1 --iterations 60 "
              "--top-words 6 --test-fraction 0.1 --model-out model");
     double perplexity = summary("perplexity");
@@ -157,7 +156,7 @@ static void test_topics_are_found(void **state) {
 }
 
 /* A matrix with its rows in order is split like uci. The results are the same. */
-static void test_a_matrix_is_read_like_uci(void **state) {
+PLAIN_TEST(a_matrix_is_read_like_uci) {
     static const char *const orders[] = {"", "sort -k2,2n -k1,1n |"};
     run_well("$bin/proteus run --threads 1 -- lda --data uci --topics 5 --iterations 3 --model-out model-1");
     for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
@@ -169,16 +168,15 @@ static void test_a_matrix_is_read_like_uci(void **state) {
         run_well("$bin/proteus run --reliable 2 --transient 2 --report report -- lda --data matrix --topics 5 "
                  "--iterations 3");
         assert_int_equal(check_iterations(DOCUMENTS), 0);
-        char *text = read_text("out");
+        FREED char *text = read_text("out");
         assert_non_null(strstr(text, "matrix: MatrixMarket, its 240 rows taken for documents"));
         assert_non_null(strstr(text, "read 240 documents with"));
         assert_true((strstr(text, "not in the order of rows") != NULL) == (o == 1));
-        free(text);
     }
 }
 
 /* Each document has a line with its own id, also without words that the model knows. */
-static void test_every_document_has_its_line(void **state) {
+PLAIN_TEST(every_document_has_its_line) {
     static const struct {
         const char *documents, *ids[4]; /* ids of the lines; the second and the last document are unknown */
     } inputs[] = {{"aone atwo\n\nbone btwo\nnothing\n", {"1", "2", "3", "4"}},
@@ -191,7 +189,7 @@ static void test_every_document_has_its_line(void **state) {
         fputs(inputs[i].documents, file);
         assert_int_equal(fclose(file), 0);
         run_well("$bin/lda --infer model --data new > topics");
-        char *text = read_text("topics");
+        FREED char *text = read_text("topics");
         char *line = text;
         for (unsigned l = 0; l < 4; l++) {
             char id[16];
@@ -203,18 +201,16 @@ static void test_every_document_has_its_line(void **state) {
             line += length;
         }
         assert_int_equal(*line, '\0');
-        free(text);
     }
     run_well("$bin/proteus run -- lda --data uci --topics 4 --iterations 5 --model-out model-2");
     run_well("printf '4\n60\n2\n1 1 3\n3 2 1.0\n' >new; $bin/lda --infer model-2 --data new > topics");
-    char *text = read_text("topics");
+    FREED char *text = read_text("topics");
     assert_non_null(strstr(text, "\n2\tunknown\n3\t"));
     assert_non_null(strstr(text, "\n4\tunknown\n"));
-    free(text);
 }
 
 /* Without options alpha begins with 5 / K and is adapted; a given alpha stays. */
-static void test_defaults(void **state) {
+PLAIN_TEST(defaults) {
     double first;
     double last;
     run_well("$bin/proteus run --report report -- lda --data uci --iterations 20");
@@ -228,7 +224,7 @@ static void test_defaults(void **state) {
 }
 
 /* Words that are independent of each other. */
-static void test_no_better_than_a_constant(void **state) {
+PLAIN_TEST(no_better_than_a_constant) {
     FILE *file = open_file("noise", "we");
     uint32_t random = 5;
     for (int d = 0; d < 200; d++) {
@@ -251,7 +247,7 @@ static void test_no_better_than_a_constant(void **state) {
     free(text);
 }
 
-static void test_bad_input(void **state) {
+PLAIN_TEST(bad_input) {
     assert_bad("", "--data FILE is missing");
     assert_bad("--data missing", "missing");
     assert_bad("--data uci --test uci --test-fraction 0.1", "expected one of them");
@@ -276,9 +272,7 @@ static const char *const numerals[] = {"one",  "two", "three",  "four",   "five"
                                        "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen"};
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     FILE *uci = open_file("uci", "we");
     FILE *text = open_file("text", "we");
     uint32_t random = 3;
@@ -298,23 +292,5 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest threads[] = {
-        cmocka_unit_test(test_counts_are_exact_while_nodes_come_and_go),
-        cmocka_unit_test(test_one_seed_one_result),
-    };
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_counts_are_exact),
-        cmocka_unit_test(test_the_last_iteration_is_always_measured),
-        cmocka_unit_test(test_topics_are_found),
-        cmocka_unit_test(test_a_matrix_is_read_like_uci),
-        cmocka_unit_test(test_every_document_has_its_line),
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_no_better_than_a_constant),
-        cmocka_unit_test(test_bad_input),
-    };
-    int failed = cmocka_run_group_tests_name("lda, its threads", threads, set_up, files_close);
-    if (!only_threads()) {
-        failed += cmocka_run_group_tests_name("lda", others, set_up, files_close);
-    }
-    return failed;
+    return tests_run(set_up, files_close);
 }

@@ -9,19 +9,17 @@
 
 /* Calls `check` for each line of the file, which must be a JSON object. Returns their number. */
 static unsigned read_log(const char *name, void (*check)(const json_t *line, void *context), void *context) {
-    char *text = read_text(name);
+    FREED char *text = read_text(name);
     char *rest = NULL;
     unsigned lines = 0;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+        json_auto_t *object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
         if (!json_is_object(object)) {
             fail_msg("not a JSON object: %s", line);
         }
         check(object, context);
-        json_decref(object);
         lines++;
     }
-    free(text);
     return lines;
 }
 

@@ -68,9 +68,7 @@ static void write_prices(void) {
 }
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     write_ratings();
     write_prices();
     snprintf(tag, sizeof tag, "PROTEUS_MARKET_TEST=%d", (int)getpid());
@@ -109,10 +107,9 @@ struct job {
 /* Expands `word` in the tests' shell. */
 static void expand(const char *word, char *text, size_t size) {
     run_well("echo %s", word);
-    char *line = read_text("out");
+    FREED char *line = read_text("out");
     line[strcspn(line, "\n")] = '\0';
     snprintf(text, size, "%s", line);
-    free(line);
 }
 
 /* Starts sum_app in the market with the programs of a folder, until it is stopped. `before`: settings of the
@@ -157,11 +154,10 @@ static char *read_of(const struct job *job, const char *suffix) {
 static bool wait_within(struct job *job, int limit_ms, const char *suffix, const char *text, unsigned times) {
     for (int waited = 0; waited < limit_ms; waited += POLL_MS) {
         unsigned found = 0;
-        char *all = read_of(job, suffix);
+        FREED char *all = read_of(job, suffix);
         for (const char *at = strstr(all, text); at != NULL; at = strstr(at + 1, text)) {
             found++;
         }
-        free(all);
         if (found >= times) {
             return true;
         }
@@ -197,29 +193,26 @@ static int finish(struct job *job) {
 }
 
 static void stop_well(const struct job *job) {
-    char *out = read_of(job, ".out");
+    FREED char *out = read_of(job, ".out");
     const char *found = strstr(out, "controller at ");
     assert_non_null(found);
     run_well("$bin/proteus stop --controller %.*s", (int)strcspn(found + 14, "\n"), found + 14);
-    free(out);
 }
 
 /* Returns the last line of the type in the job's report. */
 static json_t *last_line(const struct job *job, const char *type) {
-    char *report = read_of(job, ".report");
+    FREED char *report = read_of(job, ".report");
     json_t *found = NULL;
     for (char *line = report; line != NULL && *line != '\0';) {
         char *end = strchr(line, '\n');
-        json_t *object = json_loadb(line, end != NULL ? (size_t)(end - line) : strlen(line), 0, NULL);
+        json_auto_t *object = json_loadb(line, end != NULL ? (size_t)(end - line) : strlen(line), 0, NULL);
         const char *of = json_string_value(json_object_get(object, "type"));
         if (of != NULL && strcmp(of, type) == 0) {
             json_decref(found);
             found = json_incref(object);
         }
-        json_decref(object);
         line = end != NULL ? end + 1 : NULL;
     }
-    free(report);
     return found;
 }
 
@@ -262,11 +255,11 @@ static int64_t cost_of(const struct markets *markets, const struct catalog *cata
 
 /* Checks that every machine has ended, and that each costs what the prices say, to the last unit. */
 static void check_bill(const struct job *job) {
-    struct markets markets = {0};
-    struct catalog catalog;
+    CLOSED_BY(markets_close) struct markets markets = {0};
+    CLOSED_BY(catalog_close) struct catalog catalog;
     int64_t total = 0;
-    char *text = read_of(job, ".market/bill.json");
-    json_t *bill = json_loads(text, 0, NULL);
+    FREED char *text = read_of(job, ".market/bill.json");
+    json_auto_t *bill = json_loads(text, 0, NULL);
     const json_t *machines = json_object_get(bill, "instances");
     catalog_open(&catalog, CATALOG_2016);
     for (unsigned s = 0; s < SERIES_COUNT; s++) {
@@ -285,17 +278,12 @@ static void check_bill(const struct job *job) {
         assert_int_equal(json_integer_value(json_object_get(cost, "amount_units")), expected);
         total += expected;
     }
-    json_t *line = last_line(job, "market");
+    json_auto_t *line = last_line(job, "market");
     double dollars = number_of(line, "dollars");
     assert_true(dollars > amount_dollars(total) - 1e-8 && dollars < amount_dollars(total) + 1e-8);
     if (number_of(line, "ledger_machines_apart") != 0) { /* bidbrain's ledger agrees for each machine */
         fail_msg("%s; %s", read_of(job, ".err"), read_of(job, ".market/bidbrain.jsonl"));
     }
-    json_decref(line);
-    json_decref(bill);
-    free(text);
-    catalog_close(&catalog);
-    markets_close(&markets);
 }
 
 /* Whether the cloud has taken the machine, or soon will, as its market's price is above each bid. Its replacement may
@@ -310,8 +298,8 @@ static bool is_taken(const json_t *machine) {
 /* Checks that no more machines of a kind than allowed ran at once, so that none was bought twice. A reliable machine
  * runs until the job is over. A launch under way at that time may start later and is then given back. */
 static void check_footprint(const struct job *job) {
-    char *text = read_of(job, ".market/bill.json");
-    json_t *bill = json_loads(text, 0, NULL);
+    FREED char *text = read_of(job, ".market/bill.json");
+    json_auto_t *bill = json_loads(text, 0, NULL);
     const json_t *machines = json_object_get(bill, "instances");
     int64_t over = 0; /* when the last reliable machine ended */
     for (size_t m = 0; m < json_array_size(machines); m++) {
@@ -334,8 +322,6 @@ static void check_footprint(const struct job *job) {
             fail_msg("%u spot machines, %u on demand at once; %s\n%s", spot, on_demand, text, read_of(job, ".out"));
         }
     }
-    json_decref(bill);
-    free(text);
 }
 
 /* Stops the job, which must end well, and checks its bill and footprint. */
@@ -345,16 +331,15 @@ static void check_end(struct job *job) {
     if (status != 0) {
         fail_msg("the job ended with status %d: %s; %s", status, read_of(job, ".err"), read_of(job, ".out"));
     }
-    json_t *summary = last_line(job, "summary");
+    json_auto_t *summary = last_line(job, "summary");
     assert_true(json_is_true(json_object_get(summary, "ok")));
-    json_decref(summary);
     check_bill(job);
     check_footprint(job);
 }
 
 /* ---- The tests ---- */
 
-static void test_what_makes_no_sense_is_refused(void **state) {
+TEST(what_makes_no_sense_is_refused) {
     run_refused("$run --market nowhere -- $tests/sum_app --data ratings", "--market nowhere: No such file");
     run_refused("$run --market ratings -- $tests/sum_app --data ratings", "ratings");
     run_refused("$run --market prices --market-start 2015-01-01 -- $tests/sum_app --data ratings",
@@ -378,14 +363,14 @@ static void test_what_makes_no_sense_is_refused(void **state) {
     assert_nobody_left();
 }
 
-static void test_machines_are_bought_and_taken_and_bought_anew(void **state) {
+TEST(machines_are_bought_and_taken_and_bought_anew) {
     struct job job = begin("", "");
     wait_for(&job, ".report", "\"event\":\"evicted\"", 1);
     wait_for(&job, ".out", "m4.xlarge/us-east-1b spot", 2); /* first in the decision, then as a machine */
     wait_for(&job, ".out", "is taken by the cloud", MACHINES_MAX);
     check_end(&job);
-    json_t *summary = last_line(&job, "summary");
-    json_t *market = last_line(&job, "market");
+    json_auto_t *summary = last_line(&job, "summary");
+    json_auto_t *market = last_line(&job, "market");
     assert_true(number_of(market, "acquisitions") >= 2);
     assert_true(number_of(market, "evicted_machines") >= 1);
     assert_true(number_of(market, "free_hours") > 0); /* machines were taken within their first hour */
@@ -398,12 +383,10 @@ static void test_machines_are_bought_and_taken_and_bought_anew(void **state) {
         "[ $(grep -c 'machine-hours' %s.out) = 2 ] && grep -q '^machine-hours .* spot (.* of them free)$' %s.out && "
         "grep -q '^all on demand .* for the same machine-hours' %s.out",
         job.name, job.name, job.name);
-    json_decref(market);
-    json_decref(summary);
 }
 
 /* No reliable machine: each market is a group, and one group is lost as a whole. */
-static void test_no_reliable_machine(void **state) {
+TEST(no_reliable_machine) {
     struct job job = begin("", "--reliable 0");
     wait_for(&job, ".report", "\"group\":\"us-east-1a/c4.xlarge\"", 1);
     wait_for(&job, ".report", "\"group\":\"us-east-1b/m4.xlarge\"", 1);
@@ -411,26 +394,24 @@ static void test_no_reliable_machine(void **state) {
     wait_for(&job, ".out", "no other market than m4.xlarge/us-east-1b is offered below its ceiling", 1);
     wait_for(&job, ".out", "is taken by the cloud", 1);
     check_end(&job);
-    json_t *summary = last_line(&job, "summary");
-    json_t *market = last_line(&job, "market");
+    json_auto_t *summary = last_line(&job, "summary");
+    json_auto_t *market = last_line(&job, "market");
     assert_true(number_of(market, "acquisitions") >= 2);
     assert_true(number_of(market, "on_demand_hours") == 0);
     assert_int_equal((int)number_of(summary, "failures"), 0);
-    json_decref(market);
-    json_decref(summary);
 }
 
 /* The job's own report says what bidbrain spends and why, also after bidbrain was killed. */
-static void test_the_report_has_the_money(void **state) {
+TEST(the_report_has_the_money) {
     struct job job = begin("", "");
     wait_for(&job, ".report", "\"type\":\"money\"", 2);
     kill(child_of(job.pid, "bidbrain.json"), SIGKILL);
     wait_for(&job, ".out", "starting it again", 1);
     wait_for(&job, ".report", "\"type\":\"money\"", 4);
     check_end(&job);
-    json_t *money = last_line(&job, "money");
-    json_t *market = last_line(&job, "market");
-    json_t *decision = last_line(&job, "decision");
+    json_auto_t *money = last_line(&job, "money");
+    json_auto_t *market = last_line(&job, "market");
+    json_auto_t *decision = last_line(&job, "decision");
     assert_true(number_of(money, "dollars") > 0);
     assert_true(number_of(money, "dollars") <= number_of(market, "dollars") + 1e-6);
     assert_true(number_of(money, "dollars_per_work") > 0);
@@ -443,12 +424,9 @@ static void test_the_report_has_the_money(void **state) {
     assert_true(machines > 0);
     assert_true(json_is_string(json_object_get(decision, "text")));
     run_well("grep -q '\"text\":\"decision: [1-9] x' %s.report", job.name);
-    json_decref(decision);
-    json_decref(market);
-    json_decref(money);
 }
 
-static void test_bidbrain_is_killed(void **state) {
+TEST(bidbrain_is_killed) {
     struct job job = begin("", "");
     for (unsigned kill_number = 1; kill_number <= 3; kill_number++) {
         wait_for(&job, ".report", "\"type\":\"iteration\"", 20 * kill_number);
@@ -469,28 +447,25 @@ static void answered(void *context, const struct http_answer *answer) {
 static void set_faults(const struct job *job, const char *spec) {
     struct http *http;
     struct error error = {0};
-    char *text = read_of(job, ".market/bidbrain.json");
-    json_t *config = json_loads(text, 0, NULL);
+    FREED char *text = read_of(job, ".market/bidbrain.json");
+    json_auto_t *config = json_loads(text, 0, NULL);
     char url[256];
     char body[256];
     int status = 0;
     snprintf(url, sizeof url, "%s/faults", json_string_value(json_object_get(config, "endpoint")));
     snprintf(body, sizeof body, "{\"spec\":\"%s\"}", spec);
     assert_int_equal(http_open(&http, &error), 0);
-    char *authorization = read_of(job, ".market/machines/authorization");
+    FREED char *authorization = read_of(job, ".market/machines/authorization");
     authorization[strcspn(authorization, "\n")] = '\0';
     const struct http_request request = {
         .method = "POST", .url = url, .headers = {authorization}, .body = body, .body_size = strlen(body)};
     http_run(http, http_start(http, &request, answered, &status));
     assert_int_equal(status, 200);
     http_close(http);
-    free(authorization);
-    json_decref(config);
-    free(text);
 }
 
 /* bench/market-faults tests the faults one by one and for longer. */
-static void test_everything_goes_wrong_at_once(void **state) {
+TEST(everything_goes_wrong_at_once) {
     struct job job = begin("", "");
     wait_for(&job, ".out", "bidbrain: ", 1);
     set_faults(&job, "slow=0.2:0.2,broken=0.1,503=0.1,throttle=0.1,html=0.1,expired=0.1,lost=0.2,capacity=0.2,"
@@ -499,13 +474,12 @@ static void test_everything_goes_wrong_at_once(void **state) {
     /* What is bought, where, and whether it is taken, depends on the faults. */
     (void)wait_within(&job, FAULTS_MS, ".out", "is taken by the cloud", MACHINES_MAX);
     check_end(&job);
-    json_t *market = last_line(&job, "market");
+    json_auto_t *market = last_line(&job, "market");
     assert_int_equal((int)number_of(market, "bidbrain_restarts"), 0);
-    json_decref(market);
 }
 
 /* At each step of a launch: proteus finds a bidbrain next to itself that is killed there, once. */
-static void test_bidbrain_dies_while_it_buys(void **state) {
+TEST(bidbrain_dies_while_it_buys) {
     run_well("mkdir crash && cp $bin/proteus crash/ && ln -s $bin/spotmarket crash/ && "
              "ln -s $tests/crash_bidbrain crash/bidbrain");
     static const char *const points[] = {"before-send", "before-store", "after-store"};
@@ -520,17 +494,16 @@ static void test_bidbrain_dies_while_it_buys(void **state) {
     }
 }
 
-static void test_a_market_that_is_killed_ends_the_job(void **state) {
+TEST(a_market_that_is_killed_ends_the_job) {
     struct job job = begin("", "");
     wait_for(&job, ".report", "\"event\":\"join\"", 2);
     kill(child_of(job.pid, "spotmarket"), SIGKILL);
     assert_int_equal(finish(&job), 1);
-    char *error = read_of(&job, ".err");
+    FREED char *error = read_of(&job, ".err");
     assert_non_null(strstr(error, "the market is gone: spotmarket was killed by signal 9"));
-    free(error);
 }
 
-static void test_nothing_is_left(void **state) {
+TEST(nothing_is_left) {
     static const int signals[] = {SIGKILL, SIGINT, SIGTERM};
     for (size_t s = 0; s < sizeof signals / sizeof *signals; s++) {
         struct job job = begin("TMPDIR=$PWD", "");
@@ -538,15 +511,14 @@ static void test_nothing_is_left(void **state) {
         kill(job.pid, signals[s]);
         assert_int_equal(finish(&job), signals[s] == SIGKILL ? 128 + SIGKILL : 1);
         if (signals[s] != SIGKILL) {
-            json_t *summary = last_line(&job, "summary");
+            json_auto_t *summary = last_line(&job, "summary");
             assert_true(json_is_false(json_object_get(summary, "ok")));
-            json_decref(summary);
         }
     }
     run_well("rm -rf proteus-*"); /* folders of the killed run */
 }
 
-static void test_the_temporary_folder_goes(void **state) {
+TEST(the_temporary_folder_goes) {
     run_well("mkdir tmp && TMPDIR=$PWD/tmp $run --market prices --market-speed 240 --transient 1 -- $tests/sum_app "
              "--data ratings --iterations 3");
     run_well("test -z \"$(ls tmp)\"");
@@ -554,18 +526,6 @@ static void test_the_temporary_folder_goes(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_makes_no_sense_is_refused),
-        cmocka_unit_test(test_machines_are_bought_and_taken_and_bought_anew),
-        cmocka_unit_test(test_no_reliable_machine),
-        cmocka_unit_test(test_everything_goes_wrong_at_once),
-        cmocka_unit_test(test_the_report_has_the_money),
-        cmocka_unit_test(test_bidbrain_is_killed),
-        cmocka_unit_test(test_bidbrain_dies_while_it_buys),
-        cmocka_unit_test(test_a_market_that_is_killed_ends_the_job),
-        cmocka_unit_test(test_nothing_is_left),
-        cmocka_unit_test(test_the_temporary_folder_goes),
-    };
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
-    return cmocka_run_group_tests(tests, set_up, files_close);
+    return tests_run(set_up, files_close);
 }

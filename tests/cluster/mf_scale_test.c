@@ -55,10 +55,9 @@ static void write_stars(double factor, double offset) {
 
 static double predicted_rmse(void) {
     run_well("$bin/mf --predict model --data test");
-    char *text = read_text("out");
+    FREED char *text = read_text("out");
     double rmse = NAN;
     assert_int_equal(sscanf(text, "ratings %*d rmse %lf", &rmse), 1);
-    free(text);
     return rmse;
 }
 
@@ -213,7 +212,7 @@ static double biases_rmse(const struct play plays[PLAYS]) {
 
 TEST(hours_with_a_long_tail) {
     static const double deviations[] = {1.2, 1.6, 2};
-    struct play *plays = calloc(PLAYS, sizeof *plays);
+    FREED struct play *plays = calloc(PLAYS, sizeof *plays);
     for (size_t d = 0; d < sizeof deviations / sizeof deviations[0]; d++) {
         make_hours(plays, d + 1, deviations[d]);
         write_hours(plays);
@@ -223,7 +222,6 @@ TEST(hours_with_a_long_tail) {
                      biases_rmse(plays));
         }
     }
-    free(plays);
 }
 
 /* Counts of which a few are far above all others are noted once, with advice. Other ratings are not. */
@@ -242,18 +240,16 @@ TEST(a_long_tail_is_noted) {
 
 /* Logarithms are learned and measured; hours are predicted. */
 TEST(logarithms) {
-    struct play *plays = calloc(PLAYS, sizeof *plays);
+    FREED struct play *plays = calloc(PLAYS, sizeof *plays);
     make_hours(plays, 4, 0.7);
     write_hours(plays);
-    free(plays);
     run_well("$run -- mf --data train --test test --log1p --model-out model");
     assert_true(summary("test_rmse") < 0.75); /* of the logarithms, whose noise is below 0.7 */
     run_well("$bin/mf --predict model --data test --out predictions && "
              "paste test predictions | awk '{d = log(1 + $3) - log(1 + $6); s += d * d; if ($6 < 0) exit 1} "
              "END {print sqrt(s / NR)}' >rmse");
-    char *text = read_text("rmse");
+    FREED char *text = read_text("rmse");
     double rmse = strtod(text, NULL);
-    free(text);
     assert_true(rmse < 0.75 && fabs(rmse - summary("test_rmse")) < 0.02);
     run_refused("printf '1 1 3\\n1 2 -4\\n' >negative && $run -- mf --data negative --log1p",
                 "--log1p: expected ratings of at least 0, got -4");

@@ -109,9 +109,7 @@ static void make_good(void) {
 }
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     write_inputs();
     start_cloud();
     listen_silently();
@@ -391,11 +389,10 @@ static void make(const struct mistake *mistake, const char *name) {
     if (mistake->key != NULL) {
         change(config, mistake->key, mistake->value);
     }
-    char *text = json_dumps(config, JSON_PRESERVE_ORDER);
+    FREED char *text = json_dumps(config, JSON_PRESERVE_ORDER);
     run_well("rm -rf %s.* %s-*", name, name);
     snprintf(path, sizeof path, "%s.json", name);
     write_file(path, text);
-    free(text);
     json_decref(config);
     if (mistake->prepare != NULL) {
         run_well("market=%s; silent=%s; config=%s; %s", market, silent, path, mistake->prepare);
@@ -449,7 +446,7 @@ static bool is_found(const struct mistake *mistake, const char *name) {
     snprintf(file, sizeof file, "%s.said", name);
     int status = run(ENVIRONMENT " %s timeout %d $bin/bidbrain %s %s >%s-out 2>%s", environment_of(mistake),
                      WAIT_MS / 1000, command, mistake->arguments != NULL ? mistake->arguments : "", file, file);
-    char *said = read_text(file);
+    FREED char *said = read_text(file);
     unsigned told = count_told(said, mistake, &lines);
     bool warns = mistake->finder == DOUBTS || mistake->finder == WARNS;
     bool found = status == (warns ? 0 : 2) && told == 1 && lines == 1 &&
@@ -457,7 +454,6 @@ static bool is_found(const struct mistake *mistake, const char *name) {
     if (!found) {
         print_error("%s: status %d: %s\n", mistake->name, status, said);
     }
-    free(said);
     return found;
 }
 
@@ -506,9 +502,8 @@ static unsigned wait_until_told(size_t number) {
     unsigned lines;
     snprintf(file, sizeof file, "wait-%zu.out", number);
     for (int waited = 0; told == 0 && waited <= WAIT_MS; waited += POLL_MS) {
-        char *said = read_text(file);
+        FREED char *said = read_text(file);
         told = count_told(said, &MISTAKES[number], &lines);
-        free(said);
         clock_pause_ms(POLL_MS);
     }
     return told;
@@ -522,13 +517,12 @@ static bool is_told_and_ends(size_t number) {
                     "n=$((n + 1)); [ $n -lt %d ] || exit 1; done",
                     number, WAIT_MS / 20);
     snprintf(file, sizeof file, "wait-%zu.out", number);
-    char *said = read_text(file);
+    FREED char *said = read_text(file);
     bool found = count_told(said, &MISTAKES[number], &lines) == 1 && ended == 0 &&
                  strstr(said, "giving everything back") != NULL;
     if (!found) {
         print_error("%s: %s: %s\n", MISTAKES[number].name, ended == 0 ? "said" : "runs on", said);
     }
-    free(said);
     return found;
 }
 

@@ -34,7 +34,7 @@ struct samples {
 typedef double matrix[FEATURES + 1][CLASSES];
 
 static void read_samples(const char *name, struct samples *samples) {
-    char *text = read_text(name);
+    FREED char *text = read_text(name);
     char *at = text;
     *samples = (struct samples){.count = 0};
     for (; *at != '\0'; samples->count++) {
@@ -47,7 +47,6 @@ static void read_samples(const char *name, struct samples *samples) {
         }
         at++;
     }
-    free(text);
 }
 
 /* Returns the mean loss; sets the gradient. */
@@ -101,8 +100,8 @@ static double reference_step(enum optimizer optimizer, double w, double g, doubl
 
 /* Returns the loss of the test samples after `steps` steps. */
 static double reference_loss(enum optimizer optimizer, unsigned steps) {
-    struct samples *train = malloc(sizeof *train);
-    struct samples *test = malloc(sizeof *test);
+    FREED struct samples *train = malloc(sizeof *train);
+    FREED struct samples *test = malloc(sizeof *test);
     matrix w = {{0}};
     matrix a = {{0}};
     matrix b = {{0}};
@@ -124,8 +123,6 @@ static double reference_loss(enum optimizer optimizer, unsigned steps) {
         }
     }
     double loss = losses(test, w, gradient);
-    free(train);
-    free(test);
     return loss;
 }
 
@@ -133,7 +130,7 @@ static double reference_loss(enum optimizer optimizer, unsigned steps) {
 
 /* The first steps of each optimizer equal the reference's up to rounding: in both layouts, on one node and on several,
  * with slices and without. */
-static void test_optimizers_are_as_in_the_reference(void **state) {
+PLAIN_TEST(optimizers_are_as_in_the_reference) {
     static const char *const clusters[] = {"--threads 2", "--reliable 2 --transient 2 --stage 3 --partitions 3"};
     static const char *const layouts[] = {"dense", "sparse", "dense --slice 70"};
     static const unsigned steps[] = {1, 2, 6};
@@ -156,7 +153,7 @@ static void test_optimizers_are_as_in_the_reference(void **state) {
 }
 
 /* Rows and states survive kills: the losses are those of an undisturbed job. */
-static void test_optimizers_while_nodes_come_and_go(void **state) {
+PLAIN_TEST(optimizers_while_nodes_come_and_go) {
     skip_sanitized();
     for (unsigned o = 0; o < OPTIMIZERS; o++) {
         const char *layout = o % 2 == 0 ? "sparse" : "dense";
@@ -172,7 +169,7 @@ static void test_optimizers_while_nodes_come_and_go(void **state) {
 }
 
 /* A job resumed from a checkpoint continues with its states as if it had not stopped. Another optimizer is refused. */
-static void test_optimizers_resume(void **state) {
+PLAIN_TEST(optimizers_resume) {
     run_well("$run -- mlr --data train.libsvm --test test.libsvm --batch 50 --optimizer adagrad --decay 1 "
              "--iterations 12");
     double loss = summary("test_loss");
@@ -195,7 +192,7 @@ static void test_optimizers_resume(void **state) {
     run_well("$run --resume by-ftrl -- mlr --data train.libsvm --batch 50 --optimizer ftrl --iterations 3 --rate 0.02");
 }
 
-static void test_the_same_losses_however_it_is_run(void **state) {
+TEST(the_same_losses_however_it_is_run) {
     static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3",
                                            "--reliable 2 --transient 2 --stage 3"};
     enum { LAYOUTS = 4 };
@@ -226,7 +223,7 @@ static void test_the_same_losses_however_it_is_run(void **state) {
 }
 
 /* A step in slices is the same step. 7 does not divide a node's 25 or 50 samples of a step. */
-static void test_slices_change_nothing(void **state) {
+PLAIN_TEST(slices_change_nothing) {
     skip_sanitized();
     static const char *const options[] = {"", "--momentum 0.5", "--lambda 0.1", "--clocks-per-iteration 3"};
     static const char *const clusters[] = {"--threads 2", "--reliable 2"};
@@ -251,7 +248,7 @@ static void test_slices_change_nothing(void **state) {
 }
 
 /* Steps from stale weights are shorter. Without staleness no step is shorter. */
-static void test_lag(void **state) {
+TEST(lag) {
     run_well("$run --reliable 2 --balance none -- mlr --data train.libsvm --batch 50 --optimizer sgd --iterations 20");
     double loss = summary("loss");
     run_well("$run --reliable 2 --balance none -- mlr --data train.libsvm --batch 50 --lag 1 --iterations 20");
@@ -261,7 +258,7 @@ static void test_lag(void **state) {
     assert_true(summary("loss") < 1); /* log 5 at the start: the slowest node is not stale */
 }
 
-static void test_regularization_is_the_same_in_both_layouts(void **state) {
+PLAIN_TEST(regularization_is_the_same_in_both_layouts) {
     double losses[2];
     for (int l = 0; l < 2; l++) {
         run_well("$run --reliable 2 -- mlr --data train.libsvm --batch 50 --iterations 20 --lambda 0.1 --layout %s",
@@ -273,7 +270,7 @@ static void test_regularization_is_the_same_in_both_layouts(void **state) {
     assert_true(fabs(losses[1] - losses[0]) < 0.05 * losses[0]);
 }
 
-static void test_nodes_come_and_go(void **state) {
+PLAIN_TEST(nodes_come_and_go) {
     static const char *const layouts[] = {"dense", "sparse"};
     for (int l = 0; l < 2; l++) {
         run_well("$run -- mlr --data train.libsvm --batch 50 --iterations 60 --lambda 0 --layout %s", layouts[l]);
@@ -287,7 +284,7 @@ static void test_nodes_come_and_go(void **state) {
 }
 
 /* After a kill an iteration's loss is that of all samples, or its line says of which part. */
-static void test_losses_after_a_kill_are_of_all_samples(void **state) {
+PLAIN_TEST(losses_after_a_kill_are_of_all_samples) {
     skip_sanitized();
     enum { ITERATIONS = 60 };
     run_well("$bin/proteus run --report calm -- mlr --data train.libsvm --test test.libsvm --batch 50 --iterations %d "
@@ -317,7 +314,7 @@ static void test_losses_after_a_kill_are_of_all_samples(void **state) {
 }
 
 /* A GPU makes the same steps. Without a GPU `cuda` is refused and `auto` means the CPU. */
-static void test_devices_are_alike(void **state) {
+PLAIN_TEST(devices_are_alike) {
     static const char *const options[] = {"", "--momentum 0.5"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
         char command[1024];
@@ -334,19 +331,18 @@ static void test_devices_are_alike(void **state) {
             assert_true(fabs(summary("loss") - loss) < 1e-4 * loss);
             continue;
         }
-        char *error = read_text("err");
+        FREED char *error = read_text("err");
         char *reason = strstr(error, "--device cuda: ");
         if (status != 2 || reason == NULL) {
             fail_msg("--device cuda ended with status %d: '%s'", status, error);
         }
         print_message("without a device: %s", reason);
-        free(error);
     }
 }
 
 /* The program's device part on the device that tests/cuda emulates: training and test samples, a smaller last
  * minibatch, several threads, nodes that come and go. */
-static void test_an_emulated_device_is_alike(void **state) {
+PLAIN_TEST(an_emulated_device_is_alike) {
     if (run("test -x $tests/mlr_emulated") != 0) {
         print_message("skipped: no $tests/mlr_emulated (sanitizers do not go with it)\n");
         skip();
@@ -372,7 +368,7 @@ static void test_an_emulated_device_is_alike(void **state) {
     }
 }
 
-static void test_formats_are_alike(void **state) {
+PLAIN_TEST(formats_are_alike) {
     run_well("$run -- mlr --data train.libsvm --batch 50 --iterations 20 --layout dense");
     double loss = summary("loss");
     static const char *const files[] = {"train.csv --label-column -1", "train.txt --format text",
@@ -383,7 +379,7 @@ static void test_formats_are_alike(void **state) {
     }
 }
 
-static void test_a_model_is_written_and_read(void **state) {
+PLAIN_TEST(a_model_is_written_and_read) {
     static const char *const options[] = {"--layout dense --scale max", "--layout sparse --scale unit",
                                           "--layout dense --momentum 0.5"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
@@ -419,7 +415,7 @@ static void test_a_model_is_written_and_read(void **state) {
     assert_int_equal(run("$bin/mlr --predict model --data test.libsvm --out /dev/full"), 1);
 }
 
-static void test_what_is_refused(void **state) {
+PLAIN_TEST(what_is_refused) {
     run_refused("$run -- mlr", "--data FILE is missing");
     run_refused("$run -- mlr --data nowhere", "nowhere: cannot open: No such file or directory");
     run_refused("$run -- mlr --data train.libsvm --format csf",
@@ -459,17 +455,16 @@ static const char *shared_data(void) {
     static char shared[512];
     const char *source = getenv("PROTEUS_SOURCE");
     snprintf(shared, sizeof shared, "%s/../shared/data", source);
-    char *resolved = realpath(shared, NULL);
+    FREED char *resolved = realpath(shared, NULL);
     if (resolved == NULL) {
         print_message("skipped: the samples are not at hand in ../shared/data\n");
         skip();
     }
     snprintf(shared, sizeof shared, "%s", resolved);
-    free(resolved);
     return shared;
 }
 
-static void test_accuracy_on_mnist(void **state) {
+PLAIN_TEST(accuracy_on_mnist) {
     skip_sanitized();
     const char *shared = shared_data();
     static const char *const clusters[] = {"--reliable 1 --threads 2", "--reliable 2"};
@@ -484,7 +479,7 @@ static void test_accuracy_on_mnist(void **state) {
 }
 
 /* scikit-learn's LogisticRegression reaches 0.763 and 0.977 (bench/accuracy). */
-static void test_accuracy_on_letters_and_news(void **state) {
+PLAIN_TEST(accuracy_on_letters_and_news) {
     skip_sanitized();
     const char *shared = shared_data();
     run_well("$run -- mlr --data %s/class-letter/letter.scale.gz --test-fraction 0.2", shared);
@@ -540,9 +535,7 @@ static void write_samples(const char *name, unsigned count) {
 }
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     random_state = 1; /* the same samples for each group */
     write_samples("train", SAMPLES);
     write_samples("test", TESTS);
@@ -550,29 +543,5 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest threads[] = {
-        cmocka_unit_test(test_the_same_losses_however_it_is_run),
-        cmocka_unit_test(test_lag),
-    };
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_optimizers_resume),
-        cmocka_unit_test(test_nodes_come_and_go),
-        cmocka_unit_test(test_optimizers_are_as_in_the_reference),
-        cmocka_unit_test(test_optimizers_while_nodes_come_and_go),
-        cmocka_unit_test(test_slices_change_nothing),
-        cmocka_unit_test(test_losses_after_a_kill_are_of_all_samples),
-        cmocka_unit_test(test_regularization_is_the_same_in_both_layouts),
-        cmocka_unit_test(test_devices_are_alike),
-        cmocka_unit_test(test_an_emulated_device_is_alike),
-        cmocka_unit_test(test_formats_are_alike),
-        cmocka_unit_test(test_a_model_is_written_and_read),
-        cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_accuracy_on_mnist),
-        cmocka_unit_test(test_accuracy_on_letters_and_news),
-    };
-    int failed = cmocka_run_group_tests_name("mlr, its threads", threads, set_up, files_close);
-    if (!only_threads()) {
-        failed += cmocka_run_group_tests_name("mlr", others, set_up, files_close);
-    }
-    return failed;
+    return tests_run(set_up, files_close);
 }

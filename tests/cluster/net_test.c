@@ -15,7 +15,7 @@ enum { SAMPLES = 800, TESTS = 200, SIDE = 10, CLASSES = 4 };
 
 /* ---- The tests ---- */
 
-static void test_the_same_losses_however_it_is_run(void **state) {
+TEST(the_same_losses_however_it_is_run) {
     static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3",
                                            "--reliable 2 --transient 2 --stage 3"};
     static const char *const options[] = {CONVOLUTIONS, "--layers 'dense 30' --optimizer sgd --rate 0.2 --lambda 1e-3",
@@ -42,7 +42,7 @@ static void test_the_same_losses_however_it_is_run(void **state) {
 
 /* Five of eight images are dark apart from their shape, so that about two of five inputs are not 0. Parts of a batch
  * with more zeros skip them. Whether a part skips changes only the order of sums. */
-static void test_zeros_are_skipped_alike(void **state) {
+PLAIN_TEST(zeros_are_skipped_alike) {
     static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3"};
     static const char *const options[] = {"--layers 'dense 30'", "--layers 'dropout 0.1, dense 30' --lambda 1e-3"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
@@ -65,20 +65,19 @@ static void test_zeros_are_skipped_alike(void **state) {
     double accuracy = summary("test_accuracy");
     double test_loss = summary("test_loss");
     run_well("$bin/net --predict dark.model --data dark.csv --out predictions");
-    char *text = read_text("out");
+    FREED char *text = read_text("out");
     double predicted = 0;
     double loss = 0;
     assert_int_equal(sscanf(text, "samples %*d unknown_labels 0 accuracy %lf loss %lf", &predicted, &loss), 2);
     assert_true(fabs(predicted - accuracy) < 1e-5);
     assert_true(fabs(loss - test_loss) < 1e-4);
-    free(text);
 }
 
 #define LARGE "--layers 'dense 400, dense 100' --rate 0.02"
 
 /* Layers are sent as soon as their gradients are computed: the training is the same. The sum of two numbers is the same
  * in either order. */
-static void test_layers_are_flushed_early(void **state) {
+TEST(layers_are_flushed_early) {
     static const char *const options[] = {LARGE, LARGE " --optimizer sgd --lambda 1e-3", LARGE " --compress bf16"};
     for (size_t o = 0; o < (only_threads() ? 1 : sizeof options / sizeof options[0]); o++) {
         run_well("$run --threads 2 --reliable 2 --partitions 2 -- net " IMAGES " %s", options[o]);
@@ -101,14 +100,14 @@ static void test_layers_are_flushed_early(void **state) {
 }
 
 /* The shapes are in any place. Convolutions find them; logistic regression does not. */
-static void test_layers_learn_more(void **state) {
+PLAIN_TEST(layers_learn_more) {
     run_well("$run -- net " IMAGES " " CONVOLUTIONS);
     assert_true(summary("test_accuracy") > 0.95);
     run_well("$run -- net " IMAGES " --layers ''");
     assert_true(summary("test_accuracy") < 0.8);
 }
 
-static void test_nodes_come_and_go(void **state) {
+PLAIN_TEST(nodes_come_and_go) {
     run_well("$run -- net " IMAGES " --iterations 40 " CONVOLUTIONS);
     assert_true(summary("test_accuracy") > 0.96);
     double accuracy = summary("test_accuracy");
@@ -121,7 +120,7 @@ static void test_nodes_come_and_go(void **state) {
 
 /* Local steps and their mean learn as well as sums, directly or by a ring. Jobs of either kind resume from the other's
  * checkpoints. */
-static void test_strategies(void **state) {
+TEST(strategies) {
     run_well("$run --reliable 3 -- net " IMAGES " " CONVOLUTIONS " --strategy sma --local-steps 5");
     double loss = summary("test_loss");
     assert_true(summary("test_accuracy") > 0.95);
@@ -146,7 +145,7 @@ static void test_strategies(void **state) {
 
 /* Averages with random peers between local steps learn as well, while nodes are killed and join. A job with another
  * strategy resumes from such a job's checkpoint. */
-static void test_averages_with_peers(void **state) {
+TEST(averages_with_peers) {
     run_well("PROTEUS_LOG_LEVEL=info $run --reliable 3 -- net " IMAGES " " CONVOLUTIONS
              " --strategy adpsgd --local-steps 5");
     assert_true(summary("test_accuracy") > 0.95);
@@ -164,7 +163,7 @@ static void test_averages_with_peers(void **state) {
 }
 
 /* A GPU makes the same steps. Without a GPU `cuda` is refused and `auto` means the CPU. */
-static void test_devices_are_alike(void **state) {
+PLAIN_TEST(devices_are_alike) {
     run_well("$run -- net " IMAGES " --iterations 2 --device cpu");
     double loss = summary("loss");
     run_well("$run -- net " IMAGES " --iterations 2 --device auto");
@@ -174,13 +173,12 @@ static void test_devices_are_alike(void **state) {
         assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
         return;
     }
-    char *error = read_text("err");
+    FREED char *error = read_text("err");
     char *reason = strstr(error, "--device cuda: ");
     if (status != 2 || reason == NULL) {
         fail_msg("--device cuda ended with status %d: '%s'", status, error);
     }
     print_message("without a device: %s", reason);
-    free(error);
 }
 
 static bool device_is_emulated(void) {
@@ -193,7 +191,7 @@ static bool device_is_emulated(void) {
 
 /* The program's device part on the device that tests/cuda emulates: all layers, training and test samples, several
  * nodes, parameters that servers change and others. */
-static void test_an_emulated_device_is_alike(void **state) {
+PLAIN_TEST(an_emulated_device_is_alike) {
     if (!device_is_emulated()) {
         skip();
     }
@@ -216,7 +214,7 @@ static void test_an_emulated_device_is_alike(void **state) {
 }
 
 /* If the device has too little memory, `auto` uses the CPU and `cuda` ends with a line that says so. */
-static void test_a_device_without_memory(void **state) {
+PLAIN_TEST(a_device_without_memory) {
     if (!device_is_emulated()) {
         skip();
     }
@@ -235,7 +233,7 @@ static void test_a_device_without_memory(void **state) {
 }
 
 /* The rate's schedule: with rate 0 from the second iteration on nothing changes any more. */
-static void test_schedules(void **state) {
+PLAIN_TEST(schedules) {
     static const char *const optimizers[] = {"momentum", "sgd"};
     double first = 0;
     double last = 0;
@@ -269,7 +267,7 @@ static void test_schedules(void **state) {
     assert_true(summary("loss") > loss);
 }
 
-static void test_a_model_is_written_and_read(void **state) {
+PLAIN_TEST(a_model_is_written_and_read) {
     static const char *const options[] = {CONVOLUTIONS, "--layers 'dense 20, dropout 0.3' --scale max",
                                           "--layers '' --scale unit", "--layers 'dense 20'"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
@@ -277,11 +275,10 @@ static void test_a_model_is_written_and_read(void **state) {
         double accuracy = 0;
         double loss = 0;
         run_well("$bin/net --predict model --data test.csv --out predictions");
-        char *text = read_text("out");
+        FREED char *text = read_text("out");
         assert_int_equal(sscanf(text, "samples %*d unknown_labels 0 accuracy %lf loss %lf", &accuracy, &loss), 2);
         assert_true(fabs(accuracy - summary("test_accuracy")) < 1e-5);
         assert_true(fabs(loss - summary("test_loss")) < 1e-4);
-        free(text);
         run_well("test $(wc -l <predictions) = %d", TESTS);
         run_well("cut -d, -f2- test.csv >unlabelled.csv; $bin/net --predict model --data unlabelled.csv >more; "
                  "cut -f2- predictions | cmp - more");
@@ -292,7 +289,7 @@ static void test_a_model_is_written_and_read(void **state) {
                 "other: ");
 }
 
-static void test_what_is_refused(void **state) {
+PLAIN_TEST(what_is_refused) {
     run_refused("$run -- net", "--data FILE is missing");
     run_refused("$run -- net --data nowhere", "nowhere: cannot open: No such file or directory");
     run_refused("$run -- net --data train.csv --layers 'dense 3, convolution 7'",
@@ -320,7 +317,7 @@ static void test_what_is_refused(void **state) {
 }
 
 /* Networks with equal tables. The long descriptions differ only beyond what a message shows. */
-static void test_other_layers_are_refused(void **state) {
+PLAIN_TEST(other_layers_are_refused) {
 #define LONG "conv 6x3, norm, pool 2, conv 8x3, norm, pool 2, dense 16, norm, dropout 0."
     static const char *const layers[][3] = {
         {"dense 8", "dense 8, dropout 0.5", "--layers 'dense 8, dropout 0.5', "},
@@ -351,14 +348,14 @@ static void test_other_layers_are_refused(void **state) {
     run_refused("$run --resume saved -- net --data train.csv --iterations 2", "--scale auto, was max");
 }
 
-static void test_a_training_that_diverges_writes_no_model(void **state) {
+PLAIN_TEST(a_training_that_diverges_writes_no_model) {
     assert_int_equal(
         run("$run -- net --data train.csv --optimizer sgd --rate 1e3 --lambda 100 --iterations 3 --model-out wild"), 1);
     assert_text("err", "training diverged");
     assert_int_equal(run("test -e wild"), 1);
 }
 
-static void test_accuracy_on_mnist(void **state) {
+PLAIN_TEST(accuracy_on_mnist) {
     char shared[512];
     const char *source = getenv("PROTEUS_SOURCE");
     snprintf(shared, sizeof shared, "%s/../shared/data/class-mnist", source);
@@ -404,7 +401,7 @@ enum { TABLE_COUNT = sizeof TABLES / sizeof TABLES[0], TABLE_SPARSE = 3 };
 
 /* Columns in any unit and with any offset give the same loss, on one node or two. Predictions are those of the job. A
  * constant's loss is log 3. */
-static void test_tables_in_any_unit(void **state) {
+PLAIN_TEST(tables_in_any_unit) {
     static const char *const clusters[] = {"", "--reliable 2"};
     double loss = 0;
     for (size_t t = 0; t < TABLE_COUNT; t++) {
@@ -421,16 +418,15 @@ static void test_tables_in_any_unit(void **state) {
         double accuracy = 0;
         double predicted = 0;
         run_well("$bin/net --predict table.model --data %s", TABLES[t].tests);
-        char *text = read_text("out");
+        FREED char *text = read_text("out");
         assert_int_equal(sscanf(text, "samples %*d unknown_labels 0 accuracy %lf loss %lf", &accuracy, &predicted), 2);
-        free(text);
         assert_true(fabs(accuracy - summary("test_accuracy")) < 1e-5);
         assert_true(fabs(predicted - summary("test_loss")) < 1e-4);
     }
 }
 
 /* A constant column is left out, missing values of a row are zeros, and an explicit scale takes effect. */
-static void test_scales_of_tables(void **state) {
+PLAIN_TEST(scales_of_tables) {
     run_well("awk -F, -v OFS=, '{print $0, 7, 123456789.125}' plain.csv >more.csv; "
              "awk -F, -v OFS=, '{print $0, 7, 123456789.125}' plain-test.csv >more-test.csv; "
              "$run -- net --data more.csv --test more-test.csv");
@@ -550,9 +546,7 @@ static void write_sparse(const char *name, const struct table_units *units, unsi
 }
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     random_state = 1; /* the same samples for each group */
     write_images("train.csv", SAMPLES, 0);
     write_images("test.csv", TESTS, 0);
@@ -566,31 +560,5 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest threads[] = {
-        cmocka_unit_test(test_the_same_losses_however_it_is_run),
-        cmocka_unit_test(test_layers_are_flushed_early),
-        cmocka_unit_test(test_strategies),
-        cmocka_unit_test(test_averages_with_peers),
-    };
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_zeros_are_skipped_alike),
-        cmocka_unit_test(test_layers_learn_more),
-        cmocka_unit_test(test_nodes_come_and_go),
-        cmocka_unit_test(test_devices_are_alike),
-        cmocka_unit_test(test_an_emulated_device_is_alike),
-        cmocka_unit_test(test_a_device_without_memory),
-        cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_a_model_is_written_and_read),
-        cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_other_layers_are_refused),
-        cmocka_unit_test(test_a_training_that_diverges_writes_no_model),
-        cmocka_unit_test(test_tables_in_any_unit),
-        cmocka_unit_test(test_scales_of_tables),
-        cmocka_unit_test(test_accuracy_on_mnist),
-    };
-    int failed = cmocka_run_group_tests_name("net, its threads", threads, set_up, files_close);
-    if (!only_threads()) {
-        failed += cmocka_run_group_tests_name("net", others, set_up, files_close);
-    }
-    return failed;
+    return tests_run(set_up, files_close);
 }

@@ -9,12 +9,11 @@
 #define NOTE "\"type\":\"note\""
 
 static unsigned times_in(const char *name, const char *text) {
-    char *all = read_text(name);
+    FREED char *all = read_text(name);
     unsigned count = 0;
     for (const char *at = strstr(all, text); at != NULL; at = strstr(at + 1, text)) {
         count++;
     }
-    free(all);
     return count;
 }
 
@@ -26,9 +25,8 @@ static void assert_said_once(const char *report) {
     assert_int_equal(times_in(report, "\"text\":\"finish: 000"), 1);
     assert_int_equal(times_in(report, "\"text\":\"finish: all is right\""), 1);
     assert_int_equal(times_in(report, NOTE), 5);
-    char *text = read_text(report);
+    FREED char *text = read_text(report);
     assert_true(strstr(text, "finish: all is right") < strstr(text, "\"type\":\"summary\""));
-    free(text);
 }
 
 TEST(four_nodes_say_the_same) {

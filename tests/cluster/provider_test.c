@@ -160,8 +160,8 @@ struct bill {
 
 static struct bill cloud_bill_of(const struct cloud *cloud) {
     struct bill bill = {0};
-    char *text = cloud_ask(cloud, "GET", "/bill", NULL);
-    json_t *root = json_loads(text, 0, NULL);
+    FREED char *text = cloud_ask(cloud, "GET", "/bill", NULL);
+    json_auto_t *root = json_loads(text, 0, NULL);
     json_t *instances = json_object_get(root, "instances");
     size_t i;
     json_t *instance;
@@ -181,8 +181,6 @@ static struct bill cloud_bill_of(const struct cloud *cloud) {
         snprintf(bill.tokens[t].token, sizeof bill.tokens[t].token, "%s", token);
         bill.tokens[t].machines++;
     }
-    json_decref(root);
-    free(text);
     return bill;
 }
 
@@ -374,7 +372,7 @@ static void world_give_back(struct world *world) {
 
 TEST(prices_are_the_recorded_ones) {
     static const char *const extra[] = {"--page", "7", NULL};
-    struct cloud cloud = cloud_start(extra);
+    CLOSED_BY(cloud_stop) struct cloud cloud = cloud_start(extra);
     struct world *world = world_open(&cloud, PROVIDER_RUN_INSTANCES);
     provider_prices(world->provider, START - 7200 + 1);
     while (world->prices_ends == 0) {
@@ -392,12 +390,11 @@ TEST(prices_are_the_recorded_ones) {
         assert_int_equal(found, 1);
     }
     world_close(world);
-    cloud_stop(&cloud);
 }
 
 TEST(machines_run_and_are_taken) {
     static const char *const extra[] = {"--speed", "100", "--page", "2", NULL};
-    struct cloud cloud = cloud_start(extra);
+    CLOSED_BY(cloud_stop) struct cloud cloud = cloud_start(extra);
     struct world *world = world_open(&cloud, PROVIDER_RUN_INSTANCES);
     assert_int_equal(world_launch(world, launch_of(PROVIDER_SPOT, "c4.large", "spot-1", 3, 30000))->machines, 3);
     assert_int_equal(world_launch(world, launch_of(PROVIDER_ON_DEMAND, "m3.large", "demand-1", 2, 0))->machines, 2);
@@ -432,12 +429,11 @@ TEST(machines_run_and_are_taken) {
     assert_int_equal(bill.running, 0);
     assert_int_equal(world->failures, 0);
     world_close(world);
-    cloud_stop(&cloud);
 }
 
 TEST(requests_wait_are_filled_and_withdrawn) {
     static const char *const extra[] = {NULL};
-    struct cloud cloud = cloud_start(extra);
+    CLOSED_BY(cloud_stop) struct cloud cloud = cloud_start(extra);
     struct world *world = world_open(&cloud, PROVIDER_REQUEST_SPOT);
     assert_int_equal(world_launch(world, launch_of(PROVIDER_SPOT, "c4.large", "low", 2, 10000))->state, LAUNCH_WAITING);
     world_list(world);
@@ -475,7 +471,6 @@ TEST(requests_wait_are_filled_and_withdrawn) {
     assert_int_equal(bill.released, 2);
     assert_int_equal(bill.running + bill.evicted, 0);
     world_close(world);
-    cloud_stop(&cloud);
 }
 
 /* The built-in script starts the node under the machine's id. The machine ends with the node, so that none idles. */
@@ -484,7 +479,7 @@ TEST(nodes_are_started_and_end_their_machines) {
     char path[256], expected[400];
     write_text("node", "#!/bin/sh\necho \"$@\" >arguments\n");
     assert_int_equal(chmod("node", 0700), 0);
-    struct cloud cloud = cloud_start(extra);
+    CLOSED_BY(cloud_stop) struct cloud cloud = cloud_start(extra);
     struct world *world = world_open_with(&cloud, PROVIDER_RUN_INSTANCES, NULL);
     assert_int_equal(world_launch(world, launch_of(PROVIDER_SPOT, "c4.large", "node", 1, 30000))->machines, 1);
     UNTIL(world, count_state(world, MACHINE_GONE) == 1);
@@ -497,7 +492,6 @@ TEST(nodes_are_started_and_end_their_machines) {
     assert_file(path, expected);
     assert_int_equal(cloud_bill_of(&cloud).released, 1);
     world_close(world);
-    cloud_stop(&cloud);
 }
 
 static void template_made(void *context, const struct ec2_answer *answer) {
@@ -526,7 +520,7 @@ static void make_template(const struct cloud *cloud) {
 
 TEST(fleets_are_machines_too) {
     static const char *const extra[] = {"--speed", "100", NULL};
-    struct cloud cloud = cloud_start(extra);
+    CLOSED_BY(cloud_stop) struct cloud cloud = cloud_start(extra);
     make_template(&cloud);
     struct world *world = world_open(&cloud, PROVIDER_CREATE_FLEET);
     const struct provider_outcome *low = world_launch(world, launch_of(PROVIDER_SPOT, "c4.large", "low", 1, 10000));
@@ -539,7 +533,6 @@ TEST(fleets_are_machines_too) {
     UNTIL(world, count_state(world, MACHINE_GONE) == 2);
     assert_true(world->machines[0].evicted && world->machines[1].evicted);
     world_close(world);
-    cloud_stop(&cloud);
 }
 
 /* Launches by all calls under a list of faults. Then the running machines are those reported, no launch was carried out
@@ -548,7 +541,7 @@ static void survive(const char *faults, const char *throttle) {
     const char *const extra[] = {"--faults", faults, throttle, NULL};
     static const enum provider_call calls[] = {PROVIDER_RUN_INSTANCES, PROVIDER_REQUEST_SPOT, PROVIDER_CREATE_FLEET};
     char body[256];
-    struct cloud cloud = cloud_start(extra);
+    CLOSED_BY(cloud_stop) struct cloud cloud = cloud_start(extra);
     free(cloud_ask(&cloud, "POST", "/faults", "{\"spec\":\"\"}"));
     make_template(&cloud);
     snprintf(body, sizeof body, "{\"spec\":\"%s\"}", faults);
@@ -591,7 +584,6 @@ static void survive(const char *faults, const char *throttle) {
     }
     UNTIL(world, count_state(world, MACHINE_GONE) == world->machine_count);
     world_close(world);
-    cloud_stop(&cloud);
 }
 
 TEST(each_fault_is_survived) {

@@ -169,9 +169,7 @@ TEST(the_cases) {
 }
 
 static int open_all(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     FILE *ratings = open_file("ratings", "w");
     FILE *pairs = open_file("pairs", "w");
     for (int i = 0; i < COUNT; i++) {

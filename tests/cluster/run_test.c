@@ -204,12 +204,12 @@ static void assert_done(struct job *job) {
 
 /* Checks that the last line of a failed job's report is a summary with `expected`. */
 static void assert_failed_summary(const char *expected) {
-    char *report = read_text("report");
+    FREED char *report = read_text("report");
     size_t size = strlen(report);
     assert_true(size > 0 && report[size - 1] == '\n');
     report[size - 1] = '\0';
     const char *newline = strrchr(report, '\n');
-    json_t *line = json_loads(newline != NULL ? newline + 1 : report, 0, NULL);
+    json_auto_t *line = json_loads(newline != NULL ? newline + 1 : report, 0, NULL);
     assert_non_null(line);
     assert_string_equal(json_string_value(json_object_get(line, "type")), "summary");
     assert_true(json_is_false(json_object_get(line, "ok")));
@@ -220,16 +220,13 @@ static void assert_failed_summary(const char *expected) {
     assert_true(json_is_real(json_object_get(line, "objective")));
     assert_true(json_is_real(json_object_get(line, "train_rmse")));
     assert_non_null(strstr(json_string_value(json_object_get(line, "error")), expected));
-    json_decref(line);
-    free(report);
 }
 
 /* Waits until a job's report has a line with `text`. */
 static void wait_for_report(struct job *job, const char *text) {
     for (int waited = 0; waited < HANG_MS; waited += POLL_MS) {
-        char *report = read_text("report");
+        FREED char *report = read_text("report");
         bool found = strstr(report, text) != NULL;
-        free(report);
         if (found) {
             return;
         }
@@ -256,26 +253,23 @@ static struct job start_long_job(const char *stage, const char *failure_timeout)
 
 /* Returns the report's last complete line of a type; NULL: there is none. */
 static json_t *last_line(const char *type) {
-    char *report = read_text("report");
+    FREED char *report = read_text("report");
     char *end = strrchr(report, '\n');
     json_t *found = NULL;
     while (end != NULL && found == NULL) {
         *end = '\0';
         char *newline = strrchr(report, '\n');
-        json_t *line = json_loads(newline != NULL ? newline + 1 : report, 0, NULL);
+        json_auto_t *line = json_loads(newline != NULL ? newline + 1 : report, 0, NULL);
         const char *of = json_string_value(json_object_get(line, "type"));
         found = of != NULL && strcmp(of, type) == 0 ? json_incref(line) : NULL;
-        json_decref(line);
         end = newline;
     }
-    free(report);
     return found;
 }
 
 static json_int_t last_number(const char *type, const char *key) {
-    json_t *line = last_line(type);
+    json_auto_t *line = last_line(type);
     json_int_t value = json_integer_value(json_object_get(line, key));
-    json_decref(line);
     return value;
 }
 
@@ -346,10 +340,9 @@ struct cluster {
 
 static bool cluster_reached(void *context) {
     const struct cluster *cluster = context;
-    json_t *line = last_line("iteration");
+    json_auto_t *line = last_line("iteration");
     bool reached = line != NULL && json_integer_value(json_object_get(line, "reliable")) == cluster->reliable &&
                    json_integer_value(json_object_get(line, "transient")) == cluster->transient;
-    json_decref(line);
     return reached;
 }
 
@@ -375,10 +368,9 @@ static void wait_for_iterations(struct job *job, json_int_t more) {
 }
 
 static bool endpoint_said(void *context) {
-    char *out = read_text("out");
+    FREED char *out = read_text("out");
     const char *line = strstr(out, "controller at ");
     bool said = line != NULL && strchr(line, '\n') != NULL && sscanf(line, "controller at %127s", (char *)context) == 1;
-    free(out);
     return said;
 }
 
@@ -414,9 +406,8 @@ static void stop_sums(struct job *job) {
         fail_msg("status %d: %s%s", job->status, job->out, job->err);
     }
     assert_nobody_left();
-    json_t *summary = last_line("summary");
+    json_auto_t *summary = last_line("summary");
     assert_true(json_is_true(json_object_get(summary, "ok")));
-    json_decref(summary);
     discard(job);
 }
 
@@ -434,7 +425,7 @@ static void check_iteration(const json_t *line, json_int_t number, double *objec
     *objective = value;
 }
 
-static void test_trains(void **state) {
+TEST(trains) {
     struct job job = RUN("proteus", "run", "--reliable", "2", "--threads", "1", "--report", in_folder("report"), "--",
                          "mf", "--data", in_folder("ratings"), "--iterations", "5");
     assert_done(&job);
@@ -442,13 +433,13 @@ static void test_trains(void **state) {
     assert_no_folder_left();
     discard(&job);
 
-    char *report = read_text("report");
+    FREED char *report = read_text("report");
     char *rest = NULL;
     double objective = 1e9;
     json_int_t iterations = 0;
     bool summary = false;
     for (char *text = strtok_r(report, "\n", &rest); text != NULL; text = strtok_r(NULL, "\n", &rest)) {
-        json_t *line = json_loads(text, 0, NULL);
+        json_auto_t *line = json_loads(text, 0, NULL);
         assert_non_null(line);
         const char *type = json_string_value(json_object_get(line, "type"));
         assert_non_null(type);
@@ -462,14 +453,12 @@ static void test_trains(void **state) {
             assert_int_equal(json_integer_value(json_object_get(line, "iterations")), 5);
             assert_true(json_real_value(json_object_get(line, "objective")) == objective);
         }
-        json_decref(line);
     }
-    free(report);
     assert_int_equal(iterations, 5);
     assert_true(summary);
 }
 
-static void test_quiet_traditional_with_key(void **state) {
+TEST(quiet_traditional_with_key) {
     unlink("key");
     struct job job = RUN("proteus", "keygen", in_folder("key"));
     assert_done(&job);
@@ -481,7 +470,7 @@ static void test_quiet_traditional_with_key(void **state) {
     discard(&job);
 }
 
-static void test_refused_usage(void **state) {
+TEST(refused_usage) {
     const char *ratings = in_folder("ratings");
     write_text("events", "iteration 1 kill node-1\niteration 2 kill node-3\n");
     write_text("joins", "iteration 1 kill node-1\niteration 2 join transient 1\n");
@@ -554,7 +543,7 @@ static void test_refused_usage(void **state) {
 }
 
 /* The report's file keeps its content until a job has begun. */
-static void test_old_report(void **state) {
+TEST(old_report) {
     write_text("old", "an old report\n");
     struct job job = RUN("proteus", "run", "--report", in_folder("old"), "--", "mf", "--dat", in_folder("ratings"));
     assert_failed(&job, 2, "did you mean '--data'?");
@@ -571,13 +560,13 @@ static void test_old_report(void **state) {
     free(report);
 }
 
-static void test_bad_line_of_data(void **state) {
+TEST(bad_line_of_data) {
     write_text("bad", "1 1 4\n1 2 3\n2 1 five\n");
     struct job job = RUN("proteus", "run", "--reliable", "2", "--", "mf", "--data", in_folder("bad"));
     assert_failed(&job, 2, "bad:3: ");
 }
 
-static void test_port_in_use(void **state) {
+TEST(port_in_use) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     char endpoint[64];
@@ -591,7 +580,7 @@ static void test_port_in_use(void **state) {
     close(fd);
 }
 
-static void test_full_disk(void **state) {
+TEST(full_disk) {
     struct job job =
         RUN("proteus", "run", "--report", "/dev/full", "--", "mf", "--data", in_folder("ratings"), "--iterations", "2");
     assert_failed(&job, 1, "/dev/full: the report is incomplete: No space left on device");
@@ -600,9 +589,8 @@ static void test_full_disk(void **state) {
 /* Reads the controller's endpoint once the controller has printed it. */
 static void read_endpoint(char endpoint[128]) {
     for (int waited = 0; waited < HANG_MS; waited += POLL_MS) {
-        char *out = read_text("out");
+        FREED char *out = read_text("out");
         bool found = sscanf(out, "listening on %127s", endpoint) == 1 && strchr(out, '\n') != NULL;
-        free(out);
         if (found) {
             return;
         }
@@ -619,7 +607,7 @@ static struct job start_controller(const char *key, char endpoint[128]) {
     return job;
 }
 
-static void test_job_by_hand(void **state) {
+TEST(job_by_hand) {
     char endpoint[128];
     struct job controller = start_controller(NULL, endpoint);
     struct job node = RUN("mf", "--controller", endpoint, "--data", in_folder("ratings"), "--iterations", "3");
@@ -631,7 +619,7 @@ static void test_job_by_hand(void **state) {
 }
 
 /* The report is longer than the part that the controller keeps. */
-static void test_long_job_by_hand(void **state) {
+TEST(long_job_by_hand) {
     /* An iteration is one clock, and each has a line in the report. */
     const unsigned iterations = getenv("PROTEUS_SANITIZED") != NULL ? 500 : 35000;
     char endpoint[128];
@@ -653,17 +641,16 @@ static void test_long_job_by_hand(void **state) {
     assert_done(&controller);
     discard(&controller);
     unsigned lines = 0;
-    char *report = read_text("report");
+    FREED char *report = read_text("report");
     static const char iteration[] = "{\"type\":\"iteration\",";
     for (const char *at = strstr(report, iteration); at != NULL; at = strstr(at + 1, iteration)) {
         lines++;
     }
     assert_int_equal(lines, iterations);
     assert_non_null(strstr(report, total));
-    free(report);
 }
 
-static void test_wrong_key(void **state) {
+TEST(wrong_key) {
     char endpoint[128];
     const char *names[] = {"key-a", "key-b"};
     for (int k = 0; k < 2; k++) {
@@ -685,7 +672,7 @@ static void test_wrong_key(void **state) {
     discard(&controller);
 }
 
-static void test_interrupt(void **state) {
+TEST(interrupt) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         struct job job = start_long_job("auto", "10");
@@ -696,7 +683,7 @@ static void test_interrupt(void **state) {
 }
 
 /* Interrupts a launcher in every phase before the job begins. */
-static void test_interrupt_at_start(void **state) {
+TEST(interrupt_at_start) {
     for (int naps = 0; naps < 6; naps++) {
         struct job job = START("proteus", "run", "--reliable", "3", "--", "mf", "--data", in_folder("ratings"),
                                "--iterations", "100000000");
@@ -714,20 +701,19 @@ static void test_interrupt_at_start(void **state) {
     }
 }
 
-static void test_killed_node(void **state) {
+TEST(killed_node) {
     struct job job = start_long_job("traditional", "10");
     kill(the_process("--name=node-2"), SIGKILL);
     finish(&job);
     assert_failed(&job, 1, "node-2 was killed by signal 9");
     assert_failed_summary("node-2 was killed by signal 9");
-    char *report = read_text("report");
+    FREED char *report = read_text("report");
     assert_non_null(strstr(report, "\"event\":\"failure\""));
     assert_non_null(strstr(report, "\"failures\":1"));
-    free(report);
 }
 
 /* A node runs but never joins. */
-static void test_missing_node(void **state) {
+TEST(missing_node) {
     write_text("late", "#!/bin/sh\ncase \"$*\" in *--name=node-2*) sleep 1000;; esac\nexec \"$APP\" \"$@\"\n");
     chmod("late", 0755);
     char app[PATH_MAX];
@@ -740,7 +726,7 @@ static void test_missing_node(void **state) {
     assert_failed(&job, 1, "s and more node-2 has not joined");
 }
 
-static void test_killed_controller(void **state) {
+TEST(killed_controller) {
     unlink("report");
     write_text("events", "iteration 2 kill controller\n");
     struct job job = RUN("proteus", "run", "--events", in_folder("events"), "--report", in_folder("report"), "--", "mf",
@@ -749,14 +735,14 @@ static void test_killed_controller(void **state) {
     assert_failed_summary("the controller was killed by signal 9");
 }
 
-static void test_stopped_node(void **state) {
+TEST(stopped_node) {
     struct job job = start_long_job("traditional", "1");
     kill(the_process("--name=node-3"), SIGSTOP);
     finish(&job);
     assert_failed(&job, 1, "from node-3 ");
 }
 
-static void test_stopped_controller(void **state) {
+TEST(stopped_controller) {
     struct job job = start_long_job("auto", "1");
     kill(the_process("--ready-fd"), SIGSTOP);
     kill(job.pid, SIGINT);
@@ -765,7 +751,7 @@ static void test_stopped_controller(void **state) {
     assert_failed_summary("the controller does not answer");
 }
 
-static void test_killed_launcher(void **state) {
+TEST(killed_launcher) {
     struct job job = start_long_job("auto", "10");
     unsigned left = 1;
     kill(job.pid, SIGKILL);
@@ -779,7 +765,7 @@ static void test_killed_launcher(void **state) {
     assert_int_equal(left, 0);
 }
 
-static void test_events(void **state) {
+TEST(events) {
     write_text("events", "# pauses do no harm\niteration 2 pause node-1\nseconds 0.2 resume node-1\n"
                          "seconds 0.5 kill transient all\n");
     struct job job = RUN("proteus", "run", "--transient", "2", "--stage", "traditional", "--events",
@@ -790,7 +776,7 @@ static void test_events(void **state) {
 }
 
 /* An app that ends silently, and an app that can't be run. */
-static void test_strange_apps(void **state) {
+TEST(strange_apps) {
     write_text("silent", "#!/bin/sh\nexit 0\n");
     chmod("silent", 0755);
     struct job job = RUN("proteus", "run", "--", in_folder("silent"));
@@ -841,7 +827,7 @@ static const char *options_of(const char *stage, int transient, const char *fail
     return text;
 }
 
-static void test_join(void **state) {
+TEST(join) {
     for (int s = 0; s < STAGE_COUNT; s++) {
         struct job job = start_sums(options_of(STAGES[s], 1, "20"),
                                     "iteration 3 join transient 2\niteration 6 join reliable 1\n", "");
@@ -875,7 +861,7 @@ static void leave_sums(struct job *job, struct job *join) {
     discard(join);
 }
 
-static void test_stages_change(void **state) {
+TEST(stages_change) {
     struct job job = start_sums("--reliable 1 --transient 1 --threshold-2 2 --threshold-3 4 --failure-timeout 20", "",
                                 "--clocks-per-iteration 2");
     wait_for_iteration(&job, 3);
@@ -893,7 +879,7 @@ static void test_stages_change(void **state) {
     assert_int_equal(last_number("summary", "items_redone"), 0);
 }
 
-static void test_evict_all(void **state) {
+TEST(evict_all) {
     for (int s = 0; s < STAGE_COUNT; s++) {
         struct job job =
             start_sums(options_of(STAGES[s], 3, "20"), "iteration 5 evict transient all notice 60s\n", "--staleness 1");
@@ -912,7 +898,7 @@ static size_t part_of_cases(void) {
 }
 
 /* Nodes are lost without a report to the controller, as when machines vanish. */
-static void test_kill(void **state) {
+TEST(kill) {
     static const struct {
         const char *stage, *event;
         json_int_t reliable, transient;
@@ -933,7 +919,7 @@ static void test_kill(void **state) {
 }
 
 /* Varied items, samples and replicated tables survive an eviction, a node that joins, and a loss without notice. */
-static void test_varied_items_move(void **state) {
+TEST(varied_items_move) {
     static const struct {
         const char *stage, *options;
     } cases[] = {
@@ -961,20 +947,19 @@ static void test_varied_items_move(void **state) {
 }
 
 /* The launcher sees the node's end and reports it: no wait for the failure timeout. */
-static void test_node_ends(void **state) {
+TEST(node_ends) {
     struct job job = start_sums(options_of("2", 2, "600"), "", "");
     wait_for_iteration(&job, 3);
     kill(the_process("--name=node-3"), SIGKILL);
     wait_for_cluster(&job, 2, 1);
     wait_for_iterations(&job, 3);
-    char *out = read_text("out");
+    FREED char *out = read_text("out");
     assert_non_null(strstr(out, "node-3 was killed by signal 9 (Killed): the job goes on without it"));
-    free(out);
     stop_sums(&job);
 }
 
 /* The node itself gets the notice and reports it to the controller. */
-static void test_node_is_warned(void **state) {
+TEST(node_is_warned) {
     struct job job = start_sums(options_of("2", 2, "20"), "", "");
     wait_for_iteration(&job, 3);
     kill(the_process("--name=node-4"), SIGTERM);
@@ -1018,9 +1003,8 @@ static void cloud_answer(void *context, const struct http_server_request *reques
 }
 
 static bool err_has(void *context) {
-    char *err = read_text("err");
+    FREED char *err = read_text("err");
     bool has = strstr(err, context) != NULL;
-    free(err);
     return has;
 }
 
@@ -1046,7 +1030,7 @@ static struct job start_in_cloud(const struct http_server *server, const char *n
 }
 
 /* The machine's metadata announce its end. The node reports that to the controller, and leaves in time. */
-static void test_the_cloud_takes_a_machine_away(void **state) {
+TEST(the_cloud_takes_a_machine_away) {
     static const struct {
         const char *node;
         json_int_t reliable, transient;
@@ -1069,7 +1053,7 @@ static void test_the_cloud_takes_a_machine_away(void **state) {
 }
 
 /* A rebalance recommendation is reported, but followed only if an option says so. */
-static void test_the_cloud_recommends_to_leave(void **state) {
+TEST(the_cloud_recommends_to_leave) {
     struct cloud cloud = {0};
     struct http_server *server = http_server_open(cloud_answer, &cloud);
     struct job job = start_in_cloud(server, "node-4", "");
@@ -1090,7 +1074,7 @@ static void test_the_cloud_recommends_to_leave(void **state) {
 }
 
 /* A node that was given up while it was stopped joins again. */
-static void test_node_sleeps(void **state) {
+TEST(node_sleeps) {
     for (int s = 0; s < STAGE_COUNT; s++) {
         struct job job = start_sums(options_of(STAGES[s], 2, FAILURE_TIMEOUT), "", "");
         wait_for_iteration(&job, 3);
@@ -1105,7 +1089,7 @@ static void test_node_sleeps(void **state) {
     }
 }
 
-static void test_paused_by_events(void **state) {
+TEST(paused_by_events) {
     struct job job = start_sums(options_of("2", 3, FAILURE_TIMEOUT),
                                 "iteration 3 pause node-4 node-5\niteration 5 resume node-4\n", "");
     wait_for_cluster(&job, 2, 2);
@@ -1115,7 +1099,7 @@ static void test_paused_by_events(void **state) {
 
 /* The controller is away for longer than the failure timeout, several times, and nodes join meanwhile. When it is back,
  * it gives no node up. */
-static void test_a_controller_that_comes_back_accuses_nobody(void **state) {
+TEST(a_controller_that_comes_back_accuses_nobody) {
     struct job job = start_sums(options_of("auto", 2, "1"),
                                 "seconds 0.5 kill controller\nseconds 2.2 start controller\n"
                                 "seconds 2.6 join transient 1\nseconds 2.9 kill controller\n"
@@ -1138,7 +1122,7 @@ static void test_a_controller_that_comes_back_accuses_nobody(void **state) {
 
 /* The job went on without a node, so that node's end is no failure of the job. Here the node is stopped. Other such
  * nodes are still loading, or look for a controller that has ended. */
-static void test_a_node_given_up_does_not_fail_a_done_job(void **state) {
+TEST(a_node_given_up_does_not_fail_a_done_job) {
     struct job job = start_sums(options_of("2", 2, FAILURE_TIMEOUT), "", "");
     wait_for_iterations(&job, 2);
     pid_t node = the_process("--name=node-4");
@@ -1148,25 +1132,23 @@ static void test_a_node_given_up_does_not_fail_a_done_job(void **state) {
     assert_int_equal(last_number("summary", "failures"), 1);
 }
 
-static void test_controller_starts_again(void **state) {
+TEST(controller_starts_again) {
     struct job job =
         start_sums(options_of("2", 2, "5"), "iteration 3 kill controller\niteration 6 start controller\n", "");
     wait_for_iteration(&job, 12);
-    char *out = read_text("out");
+    FREED char *out = read_text("out");
     assert_non_null(strstr(out, "event: iteration 6 start controller"));
-    free(out);
     pid_t first = the_process("--ready-fd");
     kill(first, SIGKILL);
     wait_for_iterations(&job, 5);
     assert_true(the_process("--ready-fd") != first);
-    char *err = read_text("err");
+    FREED char *err = read_text("err");
     assert_non_null(strstr(err, "the controller was killed by signal 9 (Killed); starting it again"));
-    free(err);
     stop_sums(&job);
     assert_int_equal(last_number("summary", "items_redone"), 0);
 }
 
-static void test_checkpoint_and_resume(void **state) {
+TEST(checkpoint_and_resume) {
     char options[WORDS_MAX];
     unsigned left = 1;
     const char *checkpoints = in_folder("checkpoints");
@@ -1190,10 +1172,9 @@ static void test_checkpoint_and_resume(void **state) {
         job = start_sums(options, "", "--clocks-per-iteration 2");
         wait_for_cluster(&job, 1, 1 + s);
         wait_for_iterations(&job, 3);
-        char *report = read_text("report");
+        FREED char *report = read_text("report");
         assert_null(strstr(report, "\"iteration\":2,\"seconds\"")); /* the job did not start from the beginning */
         assert_non_null(strstr(report, "\"event\":\"resume\""));
-        free(report);
         stop_sums(&job);
     }
     snprintf(options, sizeof options, "--partitions 5 --resume %s", checkpoints);
@@ -1209,7 +1190,7 @@ static void test_checkpoint_and_resume(void **state) {
 }
 
 /* Required: "`proteus checkpoint` asks for one now". */
-static void test_checkpoint_now(void **state) {
+TEST(checkpoint_now) {
     char options[WORDS_MAX];
     const char *checkpoints = in_folder("asked");
     snprintf(options, sizeof options, "--reliable 1 --transient 2 --stage 2 --checkpoint %s --checkpoint-every 1000000",
@@ -1239,7 +1220,7 @@ static void test_checkpoint_now(void **state) {
 }
 
 /* Required: "a job asked for checkpoints that could write none ends with status 1". */
-static void test_no_checkpoint_could_be_written(void **state) {
+TEST(no_checkpoint_could_be_written) {
     char options[WORDS_MAX];
     const char *checkpoints = in_folder("unwritable");
     snprintf(options, sizeof options, "--reliable 2 --checkpoint %s --checkpoint-every 1000000", checkpoints);
@@ -1252,9 +1233,8 @@ static void test_no_checkpoint_could_be_written(void **state) {
     assert_int_equal(stop.status, 1);
     discard(&stop);
     finish(&job);
-    json_t *summary = last_line("summary");
+    json_auto_t *summary = last_line("summary");
     assert_true(json_is_false(json_object_get(summary, "ok")));
-    json_decref(summary);
     assert_failed(&job, 1, "the job is done, but no checkpoint could be written into");
     unlink(checkpoints);
 }
@@ -1273,7 +1253,7 @@ static int entries_of(const char *root, const char *prefix) {
 }
 
 /* Reported: "`--checkpoint-every 5` with short iterations: 0 written, 19 failed". */
-static void test_checkpoints_of_short_iterations(void **state) {
+TEST(checkpoints_of_short_iterations) {
     static const char *const clusters[] = {"--reliable 2", "--reliable 1 --transient 2 --stage 3",
                                            "--reliable 2 --stage traditional"};
     static const char checkpointed[] = "\"event\":\"checkpoint\"";
@@ -1284,13 +1264,12 @@ static void test_checkpoints_of_short_iterations(void **state) {
         struct job job = start_sums(options, "", "--slow-us 0 --iterations 400");
         finish(&job);
         assert_int_equal(job.status, 0);
-        char *report = read_text("report");
+        FREED char *report = read_text("report");
         assert_non_null(strstr(report, checkpointed));
         assert_null(strstr(report, "checkpoint-failed"));
         assert_non_null(strstr(report, "\"reason\":\"iteration 400, clock ")); /* --checkpoint-at-end */
         /* Two checkpoints are kept. One, if the disk took longer for the first than the job for all its iterations. */
         int kept = strstr(strstr(report, checkpointed) + 1, checkpointed) != NULL ? 2 : 1;
-        free(report);
         snprintf(options, sizeof options, "%s%d", checkpoints, c);
         assert_int_equal(entries_of(options, "clock-"), kept);
         assert_int_equal(entries_of(options, ""), kept);
@@ -1299,7 +1278,7 @@ static void test_checkpoints_of_short_iterations(void **state) {
     }
 }
 
-static void test_status(void **state) {
+TEST(status) {
     struct job job = start_sums(options_of("2", 2, "20"), "", "");
     wait_for_iteration(&job, 2);
     struct job status = ASK(&job, "status");
@@ -1312,16 +1291,15 @@ static void test_status(void **state) {
 
     status = ASK(&job, "status", "--json");
     assert_asked(&status);
-    json_t *answer = json_loads(status.out, 0, NULL);
+    json_auto_t *answer = json_loads(status.out, 0, NULL);
     assert_string_equal(json_string_value(json_object_get(answer, "app")), "sum");
     assert_int_equal(json_array_size(json_object_get(answer, "nodes")), 4);
     assert_int_equal(json_array_size(json_object_get(answer, "partitions")), 8);
-    json_decref(answer);
     discard(&status);
     stop_sums(&job);
 }
 
-static void test_evict_command(void **state) {
+TEST(evict_command) {
     struct job job = start_sums(options_of("2", 3, "20"), "", "");
     wait_for_iteration(&job, 2);
     struct job evict = ASK(&job, "evict", "node-3", "--notice", "60s", "node-5");
@@ -1338,7 +1316,7 @@ static void test_evict_command(void **state) {
     assert_int_equal(last_number("summary", "items_redone"), 0);
 }
 
-static void test_stop_now(void **state) {
+TEST(stop_now) {
     struct job job = start_sums(options_of("1", 0, "20"), "", "");
     wait_for_iteration(&job, 2);
     struct job stop = ASK(&job, "stop", "--now");
@@ -1348,7 +1326,7 @@ static void test_stop_now(void **state) {
     assert_failed(&job, 1, "stopped by 'proteus stop'");
 }
 
-static void test_join_command(void **state) {
+TEST(join_command) {
     struct job job = start_sums(options_of("2", 1, "600"), "", "--clocks-per-iteration 1");
     struct job join = join_sums(&job, "2", "1");
     wait_for_cluster(&job, 2, 3);
@@ -1431,10 +1409,9 @@ static void start_relay(struct relay *relay, const char *controller, char endpoi
 static bool signal_was_taken(void *context) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/status", *(const int *)context);
-    char *text = read_text(path);
+    FREED char *text = read_text(path);
     const char *pending = strstr(text, "ShdPnd:");
     bool taken = pending != NULL && strtoull(pending + strlen("ShdPnd:"), NULL, 16) == 0;
-    free(text);
     return taken;
 }
 
@@ -1445,7 +1422,7 @@ static bool relay_holds(void *context) {
 
 /* SIGTERM reaches a node that the controller has welcomed, before the node has received WELCOME. The node leaves as it
  * would later. */
-static void test_warned_before_welcome(void **state) {
+TEST(warned_before_welcome) {
     struct job job = start_sums(options_of("2", 1, "600"), "", "");
     struct relay relay = {.listener = -1};
     char controller[128];
@@ -1479,12 +1456,12 @@ static void test_warned_before_welcome(void **state) {
 }
 
 /* There is no controller. */
-static void test_no_controller(void **state) {
+TEST(no_controller) {
     struct job job = RUN("proteus", "status", "--controller", "tcp://127.0.0.1:1");
     assert_failed(&job, 1, "no answer from a controller at tcp://127.0.0.1:1");
 }
 
-static void test_cycles(void **state) {
+TEST(cycles) {
     const char *wanted = getenv("PROTEUS_CYCLES");
     int cycles = wanted != NULL ? atoi(wanted) : CYCLES_DEFAULT;
     for (int c = 0; c < cycles; c++) {
@@ -1511,55 +1488,8 @@ static int set_up(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trains),
-        cmocka_unit_test(test_quiet_traditional_with_key),
-        cmocka_unit_test(test_refused_usage),
-        cmocka_unit_test(test_old_report),
-        cmocka_unit_test(test_missing_node),
-        cmocka_unit_test(test_bad_line_of_data),
-        cmocka_unit_test(test_port_in_use),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_long_job_by_hand),
-        cmocka_unit_test(test_job_by_hand),
-        cmocka_unit_test(test_wrong_key),
-        cmocka_unit_test(test_interrupt),
-        cmocka_unit_test(test_interrupt_at_start),
-        cmocka_unit_test(test_killed_node),
-        cmocka_unit_test(test_killed_controller),
-        cmocka_unit_test(test_stopped_node),
-        cmocka_unit_test(test_stopped_controller),
-        cmocka_unit_test(test_killed_launcher),
-        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_strange_apps),
-        cmocka_unit_test(test_join),
-        cmocka_unit_test(test_stages_change),
-        cmocka_unit_test(test_evict_all),
-        cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_varied_items_move),
-        cmocka_unit_test(test_node_ends),
-        cmocka_unit_test(test_node_is_warned),
-        cmocka_unit_test(test_the_cloud_takes_a_machine_away),
-        cmocka_unit_test(test_the_cloud_recommends_to_leave),
-        cmocka_unit_test(test_node_sleeps),
-        cmocka_unit_test(test_paused_by_events),
-        cmocka_unit_test(test_a_controller_that_comes_back_accuses_nobody),
-        cmocka_unit_test(test_a_node_given_up_does_not_fail_a_done_job),
-        cmocka_unit_test(test_controller_starts_again),
-        cmocka_unit_test(test_checkpoint_and_resume),
-        cmocka_unit_test(test_checkpoint_now),
-        cmocka_unit_test(test_no_checkpoint_could_be_written),
-        cmocka_unit_test(test_checkpoints_of_short_iterations),
-        cmocka_unit_test(test_status),
-        cmocka_unit_test(test_evict_command),
-        cmocka_unit_test(test_stop_now),
-        cmocka_unit_test(test_join_command),
-        cmocka_unit_test(test_warned_before_welcome),
-        cmocka_unit_test(test_no_controller),
-        cmocka_unit_test(test_cycles),
-    };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }
-    return cmocka_run_group_tests(tests, set_up, files_close);
+    return tests_run(set_up, files_close);
 }

@@ -28,7 +28,7 @@ enum {
 
 /* Checks that standard error reports the difference once, and that all parts are in that line or later ones. */
 static void refused_for(const char *const *parts, size_t count) {
-    char *error = read_text("err");
+    FREED char *error = read_text("err");
     const char *line = strstr(error, "the input differs: ");
     if (line == NULL || strstr(line + 1, "the input differs: ") != NULL) {
         fail_msg("'%s': expected one line that tells how the input differs", error);
@@ -38,7 +38,6 @@ static void refused_for(const char *const *parts, size_t count) {
             fail_msg("'%s' lacks '%s'", line, parts[p]);
         }
     }
-    free(error);
 }
 
 /* Runs a job, which must end with exit status 2 before any training. */
@@ -54,7 +53,7 @@ static void differs(const char *command, const char *const *parts, size_t count)
 /* ---- At the start ---- */
 
 /* Two nodes: one with a file of 100,000 ratings, the other with its first 60,000. */
-static void test_a_file_of_100000_ratings_and_its_first_60000(void **state) {
+TEST(a_file_of_100000_ratings_and_its_first_60000) {
     static const char *const parts[] = {"node-1 (", "node-2 (", " ratings (",
                                         " less (",  " bytes)",  "their bytes differ where they were compared"};
     differs("$run --reliable 2 " PICK "$bin/mf --data ratings less 2 --iterations 3", parts, 6);
@@ -63,7 +62,7 @@ static void test_a_file_of_100000_ratings_and_its_first_60000(void **state) {
 }
 
 /* Copies of one size that differ in a few bytes of one line. Each node parses another part of its copy. */
-static void test_copies_of_one_size(void **state) {
+TEST(copies_of_one_size) {
     static const char *const parts[] = {" ratings (", " edited (", "their bytes differ where they were compared"};
     differs("sed '50000s/.*/9 9 0.5/; 50000s/$/    /' ratings | head -c $(wc -c <ratings) >edited; "
             "$run --reliable 3 " PICK "$bin/mf --data ratings edited 3 --iterations 3",
@@ -72,14 +71,13 @@ static void test_copies_of_one_size(void **state) {
 
 static double bytes_of(const char *file) {
     run_well("wc -c <%s >bytes", file);
-    char *text = read_text("bytes");
+    FREED char *text = read_text("bytes");
     double bytes = strtod(text, NULL);
-    free(text);
     return bytes;
 }
 
 /* A job's nodes parse the input once, each a part, and the sums are right. */
-static void test_an_input_is_parsed_once(void **state) {
+TEST(an_input_is_parsed_once) {
     run_well("$run --reliable 2 --transient 3 -- $tests/sum_app --data ratings --iterations 3");
     assert_true(summary("bytes_read") == bytes_of("ratings"));
     assert_true(summary("items_processed") == 3.0 * RATINGS);
@@ -88,7 +86,7 @@ static void test_an_input_is_parsed_once(void **state) {
 }
 
 /* The same for samples in every format of lines, whose losses are those of one node. Each node reads all idx data. */
-static void test_samples_are_parsed_once(void **state) {
+TEST(samples_are_parsed_once) {
     static const char *const files[] = {"many.libsvm", "many.csv --label-column -1", "many.txt --format text",
                                         "many.libsvm --layout sparse"};
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
@@ -113,7 +111,7 @@ static void test_samples_are_parsed_once(void **state) {
 }
 
 /* If a node is killed while it reads its part, other nodes read that part again. */
-static void test_a_reader_that_is_killed(void **state) {
+TEST(a_reader_that_is_killed) {
     run_well("$run --reliable 1 --transient 3 --failure-timeout 2 -- $tests/sum_app --data ratings --iterations 3 "
              "--die-reading 3");
     assert_true(summary("items_processed") == 3.0 * RATINGS);
@@ -122,7 +120,7 @@ static void test_a_reader_that_is_killed(void **state) {
 
 /* The same for documents, one of which has more words than an extent. A single node has the same bits in every format.
  * Each node reads all text. */
-static void test_documents_are_parsed_once(void **state) {
+TEST(documents_are_parsed_once) {
     static const char *const files[] = {"many.uci", "many.lda-c", "many.uci,many.lda-c --test-fraction 0.2"};
     double objective = 0;
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
@@ -147,7 +145,7 @@ static void test_documents_are_parsed_once(void **state) {
 }
 
 /* The same with lda. */
-static void test_lda_with_fewer_documents(void **state) {
+TEST(lda_with_fewer_documents) {
     static const char *const lines[] = {"node-1", "node-2", " has found other lines than node-",
                                         ": give all nodes the same files"};
     differs("$run --reliable 2 " PICK "$bin/lda --data documents fewer-documents 2 --topics 4 --iterations 3", lines,
@@ -159,7 +157,7 @@ static void test_lda_with_fewer_documents(void **state) {
             text, 5);
 }
 
-static void test_mlr_with_fewer_samples(void **state) {
+TEST(mlr_with_fewer_samples) {
     static const char *const parts[] = {"node-1", "node-2", " has found other numbers of samples, lines than node-",
                                         ": give all nodes the same files"};
     differs("$run --reliable 2 " PICK "$bin/mlr --data samples fewer-samples 2 --iterations 3", parts, 4);
@@ -170,7 +168,7 @@ static void test_mlr_with_fewer_samples(void **state) {
 }
 
 /* Copies of one size above 4 MiB that differ outside the compared samples. mlr's survey sees all lines. */
-static void test_mlr_with_copies_of_one_size(void **state) {
+TEST(mlr_with_copies_of_one_size) {
     static const char *const parts[] = {"node-1", "node-2", ": give all nodes the same files",
                                         " has found other lines than node-"};
     differs("$run --reliable 2 " PICK "$bin/mlr --data large large-value 2 --iterations 3", parts, 4);
@@ -183,7 +181,7 @@ static void test_mlr_with_copies_of_one_size(void **state) {
 }
 
 /* The survey also finds the difference at a node that joins and need not read. */
-static void test_mlr_where_a_node_with_another_copy_joins(void **state) {
+TEST(mlr_where_a_node_with_another_copy_joins) {
     int status = run("printf 'iteration 3 join transient 1\n' >events; $run --reliable 1 --transient 1 "
                      "--failure-timeout 5 --events events " PICK
                      "$bin/mlr --data many.libsvm other.libsvm 3 --iterations 1000 --batch 4000 --lambda 1e-4");
@@ -195,7 +193,7 @@ static void test_mlr_where_a_node_with_another_copy_joins(void **state) {
 }
 
 /* A `read` that differs by process, with fixed items, samples without rows, and varied items. */
-static void test_a_read_that_differs_by_process(void **state) {
+TEST(a_read_that_differs_by_process) {
     static const char *const same_size[] = {"100000 items from ratings (", "node-1 (", "node-2 (",
                                             "; 1 of 1024 data shards differ"};
     differs("$run --reliable 2 -- $tests/sum_app --data ratings --by-process --read-itself", same_size, 4);
@@ -206,7 +204,7 @@ static void test_a_read_that_differs_by_process(void **state) {
 
 /* The same items in another order. Where each node reads all, this is the same input; to read it in parts is
  * refused. */
-static void test_a_file_in_another_order(void **state) {
+TEST(a_file_in_another_order) {
     static const char *const parts[] = {" ratings (", " sorted (", "their bytes differ where they were compared"};
     differs("sort -r ratings >sorted && $run --reliable 2 " PICK "$bin/mf --data ratings sorted 2 --iterations 2",
             parts, 3);
@@ -216,7 +214,7 @@ static void test_a_file_in_another_order(void **state) {
 /* ---- Later ---- */
 
 /* A joining node with a changed file is refused, and it alone, also by a restarted controller. */
-static void test_who_joins_with_another_file_is_refused_alone(void **state) {
+TEST(who_joins_with_another_file_is_refused_alone) {
     static const char *const events[] = {
         "iteration 3 join transient 1\\n",
         "iteration 2 kill controller\\niteration 3 start controller\\niteration 6 join reliable 1\\n"};
@@ -238,7 +236,7 @@ static void test_who_joins_with_another_file_is_refused_alone(void **state) {
 }
 
 /* A changed file is refused when a job resumes. */
-static void test_a_resumed_job_with_another_file_is_refused(void **state) {
+TEST(a_resumed_job_with_another_file_is_refused) {
     static const char *const parts[] = {"the checkpoint's node-", "100000 items from data (",
                                         " 60000 items from data (", " data shards differ"};
     run_well("cp ratings data && $run --reliable 2 --checkpoint saved --checkpoint-every 2 -- $bin/mf --data data "
@@ -248,7 +246,7 @@ static void test_a_resumed_job_with_another_file_is_refused(void **state) {
 }
 
 /* A joining node gets its data from other nodes, so its own file does not matter. */
-static void test_who_joins_with_another_file_but_need_not_read_it(void **state) {
+TEST(who_joins_with_another_file_but_need_not_read_it) {
     run_well("head -2000 ratings >some; head -1500 ratings >fewer; printf 'iteration 3 join transient 1\\n' >events; "
              "$run --reliable 1 --transient 1 --events events " PICK
              "$tests/sum_app --data some fewer 3 --iterations 1000 --slow-us 4000");
@@ -258,7 +256,7 @@ static void test_who_joins_with_another_file_but_need_not_read_it(void **state) 
 }
 
 /* A node reads again, for shards that it did not keep, and finds another file than at first. */
-static void test_a_file_that_is_changed_under_way(void **state) {
+TEST(a_file_that_is_changed_under_way) {
     int status =
         run("rm -f report; head -2000 ratings >data; head -1500 ratings >changed; "
             "printf 'iteration 60 evict transient 1 notice 60s\\n' >events; "
@@ -376,9 +374,7 @@ static void write_images(const char *name, unsigned factor) {
 }
 
 static int open_folder(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     write_ratings("ratings", RATINGS);
     write_ratings("less", RATINGS_LESS);
     write_documents("documents", DOCUMENTS);
@@ -407,23 +403,5 @@ static int open_folder(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_file_of_100000_ratings_and_its_first_60000),
-        cmocka_unit_test(test_lda_with_fewer_documents),
-        cmocka_unit_test(test_mlr_with_fewer_samples),
-        cmocka_unit_test(test_mlr_with_copies_of_one_size),
-        cmocka_unit_test(test_mlr_where_a_node_with_another_copy_joins),
-        cmocka_unit_test(test_a_read_that_differs_by_process),
-        cmocka_unit_test(test_copies_of_one_size),
-        cmocka_unit_test(test_an_input_is_parsed_once),
-        cmocka_unit_test(test_samples_are_parsed_once),
-        cmocka_unit_test(test_documents_are_parsed_once),
-        cmocka_unit_test(test_a_reader_that_is_killed),
-        cmocka_unit_test(test_a_file_in_another_order),
-        cmocka_unit_test(test_who_joins_with_another_file_is_refused_alone),
-        cmocka_unit_test(test_who_joins_with_another_file_but_need_not_read_it),
-        cmocka_unit_test(test_a_resumed_job_with_another_file_is_refused),
-        cmocka_unit_test(test_a_file_that_is_changed_under_way),
-    };
-    return cmocka_run_group_tests(tests, open_folder, files_close);
+    return tests_run(open_folder, files_close);
 }

@@ -11,13 +11,12 @@ static void find_cases(void) {
     char path[512];
     const char *source = getenv("PROTEUS_SOURCE");
     snprintf(path, sizeof path, "%s/../shared/cases/files", source);
-    char *resolved = realpath(path, NULL);
+    FREED char *resolved = realpath(path, NULL);
     if (resolved == NULL) {
         print_message("skipped: the files are not at hand in ../shared/cases\n");
         skip();
     }
     setenv("cases", resolved, 1);
-    free(resolved);
 }
 
 /* ---- Labels ---- */
@@ -206,12 +205,11 @@ TEST(the_largest_index) {
 /* ---- Predictions ---- */
 
 static unsigned lines_of(const char *name) {
-    char *text = read_text(name);
+    FREED char *text = read_text(name);
     unsigned lines = 0;
     for (const char *p = text; *p != '\0'; p++) {
         lines += *p == '\n';
     }
-    free(text);
     return lines;
 }
 

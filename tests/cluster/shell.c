@@ -66,27 +66,24 @@ void run_well(const char *format, ...) {
 
 void run_refused(const char *command, const char *message) {
     int status = run_line(command);
-    char *error = read_text("err");
+    FREED char *error = read_text("err");
     if (status != 2 || strstr(error, message) == NULL) {
         fail_msg("'%s' ended with status %d: '%s', expected '%s'; it printed '%s'", command, status, error, message,
                  read_text("out"));
     }
-    free(error);
 }
 
 double summary(const char *key) {
-    char *text = read_text("report");
+    FREED char *text = read_text("report");
     char *last = strrchr(text, '{');
     assert_non_null(last);
-    json_t *line = json_loads(last, 0, NULL);
+    json_auto_t *line = json_loads(last, 0, NULL);
     assert_non_null(line);
     assert_string_equal(json_string_value(json_object_get(line, "type")), "summary");
     assert_true(json_is_true(json_object_get(line, "ok")));
     const json_t *value = json_object_get(line, key);
     assert_true(json_is_number(value));
     double number = json_number_value(value);
-    json_decref(line);
-    free(text);
     return number;
 }
 
@@ -100,27 +97,25 @@ static bool is_of_type(const json_t *line, const char *type) {
 }
 
 bool whole_metric(const char *name, unsigned iteration, const char *key, double *value) {
-    char *text = read_text(name);
+    FREED char *text = read_text(name);
     char *rest = NULL;
     bool found = false;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL && !found; line = strtok_r(NULL, "\n", &rest)) {
-        json_t *object = json_loads(line, 0, NULL);
+        json_auto_t *object = json_loads(line, 0, NULL);
         found = is_of_type(object, "iteration") && number_in(object, "iteration") == iteration &&
                 json_object_get(object, "partial") == NULL && json_is_number(json_object_get(object, key));
         *value = found ? number_in(object, key) : *value;
-        json_decref(object);
     }
-    free(text);
     return found;
 }
 
 unsigned check_iterations(double items) {
-    char *text = read_text("report");
+    FREED char *text = read_text("report");
     char *rest = NULL;
     unsigned partial = 0;
     double iterations = 0;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        json_t *object = json_loads(line, 0, NULL);
+        json_auto_t *object = json_loads(line, 0, NULL);
         double covered = json_object_get(object, "partial") != NULL ? number_in(object, "partial") : 1;
         if (is_of_type(object, "iteration")) {
             iterations++;
@@ -130,9 +125,7 @@ unsigned check_iterations(double items) {
                 fail_msg("of %.0f items: %s", items, line);
             }
         }
-        json_decref(object);
     }
-    free(text);
     assert_true(iterations > 0 && summary("iterations") == iterations);
     assert_true(summary("items_processed") == iterations * items);
     return partial;

@@ -16,9 +16,8 @@ static void test_a_small_disk(void **state) {
                              1);
             assert_text("err", "error: small: can't write");
             assert_text("err", "No space left on device; free space, name another folder by --spill");
-            char *text = read_text("err");
+            FREED char *text = read_text("err");
             assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* a single line */
-            free(text);
         }
     }
 }

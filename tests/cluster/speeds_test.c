@@ -28,14 +28,13 @@ TEST(the_trial_of_a_stage_ends) {
 TEST(shares_that_change_all_the_time) {
     run_well("POLICY=shake $bin/proteus run --reliable 1 --transient 4 --stage 2 --balance $tests/libbalance_policy.so "
              "--report report -- $tests/sum_app --data ratings --item-us 20 --seconds 5 --staleness 1");
-    char *report = read_text("report");
+    FREED char *report = read_text("report");
     unsigned changes = 0;
     for (const char *at = report; (at = strstr(at, "\"event\":\"balance\"")) != NULL; at++) {
         changes++;
     }
     assert_true(changes >= 3);
     assert_non_null(strstr(report, "\"reason\":\"call "));
-    free(report);
 }
 
 TEST(policies_that_are_wrong) {
@@ -47,10 +46,9 @@ TEST(policies_that_are_wrong) {
             run("POLICY=%s $bin/proteus run --reliable 1 --transient 1 --balance $tests/libbalance_policy.so -- "
                 "$tests/sum_app --data ratings --item-us 5 --seconds 60",
                 cases[c][0]);
-        char *error = read_text("err");
+        FREED char *error = read_text("err");
         assert_int_equal(status, 1);
         assert_non_null(strstr(error, cases[c][1]));
-        free(error);
     }
     static const char *const options[][2] = {
         {"fair", "--balance: expected none, shares, nd, dd or a FILE.so, got 'fair'"},
@@ -58,9 +56,8 @@ TEST(policies_that_are_wrong) {
         {"$bin/proteus", "--balance: "}};
     for (size_t o = 0; o < sizeof options / sizeof *options; o++) {
         assert_int_equal(run("$bin/proteus run --balance %s -- mf --data ratings", options[o][0]), 2);
-        char *error = read_text("err");
+        FREED char *error = read_text("err");
         assert_non_null(strstr(error, options[o][1]));
-        free(error);
     }
 }
 
@@ -74,7 +71,7 @@ TEST(a_straggler_is_replaced) {
         "for i in $(seq 1200); do grep -q '\"evicted\".*node-3' report && grep -q '\"join\".*node-5' report && break; "
         "sleep 0.1; done; [ $i -lt 1200 ] || exit 91; "
         "$bin/proteus stop --controller $(sed -n 's/^controller at //p' job) && wait $job");
-    char *report = read_text("report");
+    FREED char *report = read_text("report");
     const char *replaced = strstr(report, "\"event\":\"replace\"");
     assert_non_null(replaced);
     const char *end = strchr(replaced, '\n');
@@ -84,7 +81,6 @@ TEST(a_straggler_is_replaced) {
     const char *join = strstr(end, "\"event\":\"join\"");
     assert_non_null(join);
     assert_non_null(strstr(join, "\"nodes\":[\"node-5\"]"));
-    free(report);
 }
 
 /* All nodes wait for one node's servers. Their partitions move away, and the sums stay complete. */
@@ -117,18 +113,15 @@ TEST(lots_are_done_by_others) {
         {"mf --data ratings --lots 2 --compress bf16", "--lots 2: expected 0 with --compress bf16"}};
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
         assert_int_equal(run("$bin/proteus run -- %s", wrong[w][0]), 2);
-        char *error = read_text("err");
+        FREED char *error = read_text("err");
         assert_non_null(strstr(error, wrong[w][1]));
-        free(error);
     }
 }
 
 /* ---- The group ---- */
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     FILE *ratings = open_file("ratings", "we");
     for (int r = 0; r < RATINGS; r++) {
         fprintf(ratings, "%d\t%d\t%d\n", 1 + r / ITEMS, 1 + r % ITEMS, 1 + r % 5);

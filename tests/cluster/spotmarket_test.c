@@ -219,7 +219,7 @@ static const char *owner(void) {
 static const char *ask(const char *form) {
     static char body[2 * FORM_MAX];
     char date[SIGV4_DATE], url[120], date_header[60], line[1000];
-    char *authorization;
+    FREED char *authorization;
     snprintf(body, sizeof body, "%s&Version=2016-11-15", form);
     snprintf(url, sizeof url, "%s/", market.url);
     sigv4_date((int64_t)time(NULL), date);
@@ -243,7 +243,6 @@ static const char *ask(const char *form) {
     snprintf(line, sizeof line, "authorization: %s", authorization);
     snprintf(date_header, sizeof date_header, "x-amz-date: %s", date);
     snprintf(nonce_header, sizeof nonce_header, "amz-sdk-invocation-id: %s", nonce);
-    free(authorization);
     struct http_request request = {
         .method = "POST",
         .url = url,
@@ -372,7 +371,7 @@ static void test_sigterm_writes_the_bill(void **unused) {
     assert_int_equal(market_end(SIGTERM), 0);
     assert_int_equal(tagged(), 0);
     snprintf(path, sizeof path, "%s/bill.json", market.folder);
-    json_t *bill = json_load_file(path, 0, NULL);
+    json_auto_t *bill = json_load_file(path, 0, NULL);
     assert_non_null(bill);
     json_t *machine = json_array_get(json_object_get(bill, "instances"), 0);
     assert_string_equal(json_string_value(json_object_get(machine, "id")), id);
@@ -381,7 +380,6 @@ static void test_sigterm_writes_the_bill(void **unused) {
     assert_true(json_is_string(json_object_get(machine, "end")));
     json_t *cost = json_object_get(json_object_get(machine, "cost"), "ec2-2016");
     assert_string_equal(json_string_value(json_object_get(cost, "dollars")), "0.0200"); /* one hour at 2 cents */
-    json_decref(bill);
 }
 
 static void test_script_that_ends(void **unused) {
@@ -497,14 +495,13 @@ static void test_eviction_by_price(void **unused) {
     WAIT_FOR(tagged() == 1);
     (void)asked("Action=DescribeSpotInstanceRequests");
     assert_non_null(strstr(answer.body, "<code>instance-terminated-by-price</code>"));
-    json_t *bill = json_loads(fetch("GET", "/bill", owner(), NULL), 0, NULL);
+    json_auto_t *bill = json_loads(fetch("GET", "/bill", owner(), NULL), 0, NULL);
     assert_non_null(bill);
     json_t *machine = json_array_get(json_object_get(bill, "instances"), 0);
     assert_string_equal(json_string_value(json_object_get(machine, "how")), "evicted");
     assert_string_equal(json_string_value(json_object_get(machine, "end")), "2016-03-01T00:12:00Z");
     json_t *total = json_object_get(json_object_get(bill, "total"), "ec2-2016");
     assert_string_equal(json_string_value(json_object_get(total, "dollars")), "0.0000"); /* cut short: free */
-    json_decref(bill);
     /* A request below the price waits, and gets its machine once the price has fallen. */
     snprintf(form, sizeof form,
              "Action=RequestSpotInstances&SpotPrice=0.1&LaunchSpecification.ImageId=ami-1"

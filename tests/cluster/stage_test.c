@@ -15,7 +15,7 @@ static int iterations(int many, int few) {
 
 #define STAGES "$tests/stage_app --iterations 40 --clocks-per-iteration 1"
 
-static void test_the_same_outputs_whoever_makes_them(void **state) {
+TEST(the_same_outputs_whoever_makes_them) {
     run_well("$run -- " STAGES " && grep '^sums ' out >one && test $(wc -l <one) = 1");
     assert_true(summary("items_processed") == 40.0 * 4500);
     double tests;
@@ -32,7 +32,7 @@ static void test_the_same_outputs_whoever_makes_them(void **state) {
 
 /* Items of different sizes have the same results as items of one size: in memory and on disk, with feeders, and on
  * nodes that take over others' items. */
-static void test_items_of_different_sizes(void **state) {
+PLAIN_TEST(items_of_different_sizes) {
     run_well("$run -- " STAGES " && grep '^sums ' out >one");
     double tests;
     double same;
@@ -54,7 +54,7 @@ static void test_items_of_different_sizes(void **state) {
 }
 
 /* With feeders the sums are the same, also when feeders are killed and join. */
-static void test_the_same_outputs_from_feeders(void **state) {
+TEST(the_same_outputs_from_feeders) {
     static const char app[] = "$tests/stage_app --items 1000 --sleep-us 300 --iterations 40";
     run_well("$run --reliable 1 --transient 1 --stage 1 -- %s && grep '^sums ' out >none", app);
     run_well("$run --reliable 1 --transient 1 --stage 1 --feeders 2 -- %s && grep '^sums ' out >fed && cmp none fed",
@@ -82,7 +82,7 @@ static void test_the_same_outputs_from_feeders(void **state) {
 }
 
 /* The job chooses its feeders; a resumed job chooses again. */
-static void test_a_job_chooses_its_feeders(void **state) {
+PLAIN_TEST(a_job_chooses_its_feeders) {
     static const char app[] = "$tests/stage_app --items 300 --clocks-per-iteration 1";
     const int all = iterations(90, 30);
     run_well("$run --reliable 1 -- %s --iterations %d && grep '^sums ' out >none", app, all);
@@ -105,7 +105,7 @@ static void test_a_job_chooses_its_feeders(void **state) {
 
 /* A job that chooses its feeders gives the first feeder more threads before it adds another, also after its controller
  * has restarted. A feeder with --threads keeps that number. */
-static void test_a_feeder_gets_threads(void **state) {
+TEST(a_feeder_gets_threads) {
     static const char app[] = "$tests/stage_app --items 300 --clocks-per-iteration 1";
     const int all = iterations(100, 30);
     const int killed = iterations(60, 20);
@@ -125,14 +125,14 @@ static void test_a_feeder_gets_threads(void **state) {
     run_well("! grep 'feeder-threads\\|feeder_threads' report");
 }
 
-static void test_threads_that_nobody_chooses(void **state) {
+PLAIN_TEST(threads_that_nobody_chooses) {
     run_refused("$tests/stage_app --controller tcp://127.0.0.1:1 --threads-max 2",
                 "--threads-max: expected it with --tier feeder and without --threads");
     run_refused("$tests/stage_app --controller tcp://127.0.0.1:1 --tier feeder --threads 2 --threads-max 2",
                 "--threads-max: expected it with --tier feeder and without --threads");
 }
 
-static void test_feeders_that_nobody_can_add(void **state) {
+PLAIN_TEST(feeders_that_nobody_can_add) {
     run_refused("$bin/proteus run --feeders some -- " STAGES,
                 "--feeders some: expected a number from 0 to 4096, auto, or auto:MAX");
     run_refused("$bin/proteus run --feeders auto:0 -- " STAGES, "--feeders auto:0: expected");
@@ -142,7 +142,7 @@ static void test_feeders_that_nobody_can_add(void **state) {
                 "--feeders auto: a controller starts no nodes: start feeders as APP --tier feeder, or use proteus run");
 }
 
-static void test_what_a_stage_must_not_do(void **state) {
+PLAIN_TEST(what_a_stage_must_not_do) {
     run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake read",
                 "aml_read_param: called in a stage: expected in begin, clock, evaluate, finish or a stage with "
                 "AML_STAGE_STATE");
@@ -159,7 +159,7 @@ static void test_what_a_stage_must_not_do(void **state) {
 }
 
 /* A feeder that can't read the input on its machine leaves; the job goes on. */
-static void test_a_feeder_that_cannot_read(void **state) {
+PLAIN_TEST(a_feeder_that_cannot_read) {
     run_well("rm -f report; $bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 "
              "--report report >says & controller=$!; "
              "while ! grep -q nodes says; do sleep 0.05; done; read -r listening on at more <says; "
@@ -176,19 +176,5 @@ static void test_a_feeder_that_cannot_read(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest threads[] = {
-        cmocka_unit_test(test_the_same_outputs_whoever_makes_them),
-        cmocka_unit_test(test_the_same_outputs_from_feeders),
-        cmocka_unit_test(test_a_feeder_gets_threads),
-    };
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_items_of_different_sizes),    cmocka_unit_test(test_a_job_chooses_its_feeders),
-        cmocka_unit_test(test_threads_that_nobody_chooses), cmocka_unit_test(test_feeders_that_nobody_can_add),
-        cmocka_unit_test(test_what_a_stage_must_not_do),    cmocka_unit_test(test_a_feeder_that_cannot_read),
-    };
-    int failed = cmocka_run_group_tests_name("stages, their threads", threads, shell_open, files_close);
-    if (!only_threads()) {
-        failed += cmocka_run_group_tests_name("stages", others, shell_open, files_close);
-    }
-    return failed;
+    return tests_run(shell_open, files_close);
 }

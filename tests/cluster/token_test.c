@@ -14,9 +14,7 @@
     "read -r listening on at more <says; }; "
 
 static int set_up(void **state) {
-    if (shell_open_with_ratings(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open_with_ratings(state), 0);
     run_well("$bin/proteus keygen job.key && $bin/proteus keygen other.key && "
              "for role in node operator observer; do "
              "$bin/proteus keygen --role $role --key job.key --nodes 3 $role.token || exit 1; done && "

@@ -11,7 +11,7 @@ enum { USERS = 120, ITEMS = 60 };
 
 /* ---- The tests ---- */
 
-static void test_sums_are_exact(void **state) {
+TEST(sums_are_exact) {
     const char *const clusters[] = {"--reliable 1",
                                     "--reliable 1 --threads 3",
                                     "--reliable 2 --transient 2 --threads 2",
@@ -32,14 +32,13 @@ static void test_sums_are_exact(void **state) {
     }
 }
 
-static void test_a_wrong_sum_is_found(void **state) {
+PLAIN_TEST(a_wrong_sum_is_found) {
     assert_int_equal(run("$bin/proteus run --reliable 2 -- $tests/sum_app --data ratings --miscount"), 1);
-    char *error = read_text("err");
+    FREED char *error = read_text("err");
     assert_non_null(strstr(error, "table 1"));
-    free(error);
 }
 
-static void test_varied_sums_are_exact(void **state) {
+TEST(varied_sums_are_exact) {
     const char *const clusters[] = {"--reliable 1 --threads 3", "--reliable 2 --transient 2 --threads 2",
                                     "--reliable 1 --transient 2 --stage traditional --partitions 3",
                                     "--reliable 2 --transient 3 --stage 3 --commit-every 3 --partitions 5 --threads 2"};
@@ -63,13 +62,12 @@ static void test_varied_sums_are_exact(void **state) {
         }
     }
     assert_int_equal(run("$bin/proteus run --reliable 2 -- $tests/varied_app --miscount"), 1);
-    char *error = read_text("err");
+    FREED char *error = read_text("err");
     assert_non_null(strstr(error, "table 1"));
-    free(error);
 }
 
 /* After kills an iteration's sums are the same as in any other, or its line says that they are of a part. */
-static void test_sums_after_kills_are_of_all_items(void **state) {
+TEST(sums_after_kills_are_of_all_items) {
     enum { ITERATIONS = 200, TRAIN = 600, TESTS = 100 };
     const char *const jobs[] = {"--slow-us 300", "--alone --slow-us 300 --staleness 2 --clocks-per-iteration 3"};
     for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
@@ -96,7 +94,7 @@ static void test_sums_after_kills_are_of_all_items(void **state) {
 }
 
 /* A forbidden use of the API ends the job with one line that says so. */
-static void test_wrong_items_are_refused(void **state) {
+PLAIN_TEST(wrong_items_are_refused) {
     static const struct {
         const char *mistake;
         int status;
@@ -119,17 +117,16 @@ static void test_wrong_items_are_refused(void **state) {
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         int status = run("$bin/proteus run --threads 2 -- $tests/varied_app --mistake %s", cases[c].mistake);
-        char *error = read_text("err");
+        FREED char *error = read_text("err");
         if (status != cases[c].status || strstr(error, cases[c].line) == NULL ||
             (status != 0 && strchr(error, '\n') != error + strlen(error) - 1)) {
             fail_msg("%s: status %d, '%s', expected %d and one line with '%s'", cases[c].mistake, status, error,
                      cases[c].status, cases[c].line);
         }
-        free(error);
     }
 }
 
-static void test_the_example_learns_averages(void **state) {
+PLAIN_TEST(the_example_learns_averages) {
     run_well("$bin/proteus run --reliable 2 --report report -- $examples/average --data ratings --iterations 30");
     assert_true(summary("objective") < 1.0); /* ratings spread by about 0.8 around their items' averages */
     assert_true(summary("objective") > 0.5);
@@ -138,7 +135,7 @@ static void test_the_example_learns_averages(void **state) {
 }
 
 /* Every item's average is in the file, on whichever node it was learned. */
-static void test_the_example_saves_its_result(void **state) {
+PLAIN_TEST(the_example_saves_its_result) {
     run_well("for u in $(seq 50); do for i in 1 2 3 4 5 6; do echo $u $i $((i %% 5 + 1)); done; done >equal && "
              "$bin/proteus run --reliable 3 -- $examples/average --data equal --iterations 20 --out averages && "
              "sort averages >sorted && "
@@ -147,18 +144,17 @@ static void test_the_example_saves_its_result(void **state) {
                 "--out missing/averages: No such file or directory");
 }
 
-static void test_the_readme_shows_the_example(void **state) {
+PLAIN_TEST(the_readme_shows_the_example) {
     const char *source = getenv("PROTEUS_SOURCE");
     char path[512];
-    char *resolved = realpath(source, NULL);
+    FREED char *resolved = realpath(source, NULL);
     assert_non_null(resolved);
     snprintf(path, sizeof path, "%s", resolved);
-    free(resolved);
     run_well("sed -n '/^```c$/,/^```$/p' %s/README.md | sed '1d;$d' >shown", path);
     run_well("test -s shown && ! grep -vxFf %s/examples/average.c shown", path);
 }
 
-static void test_a_model_is_written_and_read(void **state) {
+PLAIN_TEST(a_model_is_written_and_read) {
     run_well("$bin/proteus run --reliable 2 --report report -- mf --data ratings --test other --model-out model");
     double trained = summary("test_rmse");
     run_well("$bin/mf --predict model --data other --out predictions");
@@ -181,7 +177,7 @@ static void test_a_model_is_written_and_read(void **state) {
     assert_int_equal(run("$bin/mf --predict model --data other --out /dev/full"), 1);
 }
 
-static void test_one_seed_one_result(void **state) {
+TEST(one_seed_one_result) {
     const char *command =
         "$bin/proteus run --threads 2 --report report -- mf --data ratings --test-fraction 0.2 --seed 7";
     run_well("%s", command);
@@ -192,7 +188,7 @@ static void test_one_seed_one_result(void **state) {
     assert_true(summary("test_rmse") != first);
 }
 
-static void test_criteria_to_stop(void **state) {
+PLAIN_TEST(criteria_to_stop) {
     run_well("$bin/proteus run --reliable 2 --report report -- mf --data ratings --tolerance 0.02 --staleness 2");
     double iterations = summary("iterations");
     assert_true(iterations > 3);
@@ -207,7 +203,7 @@ static void test_criteria_to_stop(void **state) {
 }
 
 /* Nodes whose options differ from the first node's are refused. */
-static void test_nodes_must_agree(void **state) {
+PLAIN_TEST(nodes_must_agree) {
     run_well(
         "$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 2 --transient 0 --start-timeout 30 > endpoint & "
         "controller=$!; while ! grep -q tcp endpoint; do sleep 0.05; done; "
@@ -222,7 +218,7 @@ static void test_nodes_must_agree(void **state) {
 
 /* The servers' steps are the same on any number of nodes, with kills and without. Only the order in which floats are
  * added differs. */
-static void test_adagrad_is_the_same_on_any_cluster(void **state) {
+PLAIN_TEST(adagrad_is_the_same_on_any_cluster) {
     static const char *const clusters[] = {"--threads 1", "--reliable 3 --threads 2",
                                            "--reliable 1 --transient 3 --stage 3 --partitions 3",
                                            "--reliable 1 --transient 3 --stage 3 --failure-timeout 2 --events events"};
@@ -242,7 +238,7 @@ static void test_adagrad_is_the_same_on_any_cluster(void **state) {
 
 /* Compressed updates need fewer bytes and have the same errors: also when nodes die and leave, and on a node that is
  * left alone. */
-static void test_compressed_updates(void **state) {
+TEST(compressed_updates) {
     const char *const more[] = {"", "--staleness 2", "--clocks-per-iteration 2"};
     for (size_t m = 0; m < sizeof more / sizeof more[0]; m++) {
         double bytes[2], rmse[2];
@@ -271,13 +267,12 @@ static void test_compressed_updates(void **state) {
         fail_msg("test RMSE %f, undisturbed and by one node %f", summary("test_rmse"), undisturbed);
     }
     assert_int_equal(run("$bin/proteus run -- mf --data ratings --compress fp8"), 2);
-    char *error = read_text("err");
+    FREED char *error = read_text("err");
     assert_string_equal(error, "mf: error: --compress: expected none or bf16, got 'fp8'\n");
-    free(error);
 }
 
 /* Without options that steer the training. On four nodes the error is at most 0.004 higher. */
-static void test_accuracy_on_movielens(void **state) {
+PLAIN_TEST(accuracy_on_movielens) {
     const struct {
         const char *data, *cluster, *options;
         double test_rmse;
@@ -315,9 +310,7 @@ static void test_accuracy_on_movielens(void **state) {
 
 /* Every user rates half of the items: the item's average plus the user's taste. */
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     FILE *ratings = open_file("ratings", "we");
     FILE *other = open_file("other", "we");
     for (int u = 0; u < USERS; u++) {
@@ -336,28 +329,5 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest threads[] = {
-        cmocka_unit_test(test_sums_are_exact),
-        cmocka_unit_test(test_varied_sums_are_exact),
-        cmocka_unit_test(test_sums_after_kills_are_of_all_items),
-        cmocka_unit_test(test_one_seed_one_result),
-        cmocka_unit_test(test_compressed_updates),
-    };
-    const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_a_wrong_sum_is_found),
-        cmocka_unit_test(test_wrong_items_are_refused),
-        cmocka_unit_test(test_the_example_learns_averages),
-        cmocka_unit_test(test_the_example_saves_its_result),
-        cmocka_unit_test(test_the_readme_shows_the_example),
-        cmocka_unit_test(test_a_model_is_written_and_read),
-        cmocka_unit_test(test_criteria_to_stop),
-        cmocka_unit_test(test_nodes_must_agree),
-        cmocka_unit_test(test_adagrad_is_the_same_on_any_cluster),
-        cmocka_unit_test(test_accuracy_on_movielens),
-    };
-    int failed = cmocka_run_group_tests_name("train, its threads", threads, set_up, files_close);
-    if (!only_threads()) {
-        failed += cmocka_run_group_tests_name("train", others, set_up, files_close);
-    }
-    return failed;
+    return tests_run(set_up, files_close);
 }

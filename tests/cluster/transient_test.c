@@ -134,9 +134,7 @@ TEST(flushes_in_pieces) {
 }
 
 static int open_folder(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     FILE *ratings = open_file("ratings", "we");
     for (unsigned r = 0; r < RATINGS; r++) {
         fprintf(ratings, "%u %u %u\n", r % 97, r % 89, 1 + r % 5);

@@ -45,10 +45,9 @@ TEST(the_report_is_followed) {
 TEST(plain_lines_are_few) {
     run_well("printf 'iteration 200 join transient 1\\n' >events && "
              "$run --events events -- mf --data ratings --iterations 3000 >lines && grep -c items/s lines");
-    char *count = read_text("out");
+    FREED char *count = read_text("out");
     assert_true(atof(count) >= 2);
     assert_true(atof(count) <= summary("seconds") + 2);
-    free(count);
     assert_text("lines", "\niteration 1 ");
     assert_text("lines", "\niteration 3000 ");
     assert_text("lines", " join node-2\n");
@@ -59,12 +58,10 @@ TEST(plain_lines_are_few) {
 TEST(no_progress) {
     run_well("$run --progress none -- mf --data ratings --iterations 5");
     assert_text("report", "\"ok\":true");
-    char *out = read_text("out");
-    char *err = read_text("err");
+    FREED char *out = read_text("out");
+    FREED char *err = read_text("err");
     assert_string_equal(out, "");
     assert_string_equal(err, "");
-    free(out);
-    free(err);
     run_refused("$run --progress lines -- mf --data ratings --iterations 5",
                 "--progress: expected auto, line, plain, json or none, got 'lines'");
     run_refused("$run --quiet --progress json -- mf --data ratings --iterations 5", "--quiet and --progress json");
@@ -75,7 +72,7 @@ static void check_live_line(int columns) {
     char command[512];
     struct pty pty;
     run_well("printf 'iteration 40 join transient 1\\n' >events && echo $PWD $bin/proteus $tests/sum_app");
-    char *paths = read_text("out");
+    FREED char *paths = read_text("out");
     char *rest = NULL;
     const char *folder = strtok_r(paths, " \n", &rest);
     const char *proteus = strtok_r(NULL, " \n", &rest);
@@ -94,7 +91,6 @@ static void check_live_line(int columns) {
     assert_false(pty_shows(&pty, " left ")); /* the live line, never longer than a row, was removed */
     assert_true(pty_shows(&pty, "controller at tcp://"));
     assert_true(pty_shows(&pty, " join node-2"));
-    free(paths);
 }
 
 TEST(a_live_line) {
@@ -133,7 +129,7 @@ TEST(top_ends_with_the_job) {
              "while ! grep -qs '\"type\":\"iteration\"' report; do kill -0 $job || exit 1; sleep 0.05; done; "
              "$bin/proteus top --controller $(sed -n 's/^controller at //p' job) --interval 0.1 && wait $job");
     assert_text("out", "sum: training, stage ");
-    char *out = read_text("out");
+    FREED char *out = read_text("out");
     char *last = strrchr(out, '\n');
     assert_non_null(last);
     *last = '\0';
@@ -141,7 +137,6 @@ TEST(top_ends_with_the_job) {
     assert_non_null(last);
     assert_true(strcmp(last, "\nthe job has ended") == 0 ||
                 strcmp(last, "\nthe controller does not answer any more; the job was at its end") == 0);
-    free(out);
 }
 
 TEST(top_on_a_screen) {
@@ -149,7 +144,7 @@ TEST(top_on_a_screen) {
     struct pty pty;
     run_well("rm -f report; (" JOB "echo $at >started; wait) & "
              "while [ ! -s started ]; do sleep 0.05; done; cat started; echo $bin/proteus");
-    char *words = read_text("out");
+    FREED char *words = read_text("out");
     char *rest = NULL;
     const char *endpoint = strtok_r(words, " \n", &rest);
     const char *proteus = strtok_r(NULL, " \n", &rest);
@@ -184,13 +179,10 @@ TEST(top_on_a_screen) {
     assert_int_equal(pty_close(&pty), 0);
     assert_false(pty.alternate || pty.hidden);
     run_well("$bin/proteus stop --controller $(cat started)");
-    free(words);
 }
 
 static int set_up(void **state) {
-    if (shell_open(state) != 0) {
-        return -1;
-    }
+    assert_int_equal(shell_open(state), 0);
     FILE *ratings = open_file("ratings", "w");
     for (int u = 0; u < 200; u++) {
         for (int r = 0; r < 10; r++) {

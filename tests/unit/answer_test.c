@@ -6,10 +6,9 @@
 #include "agileml/wire/records.h"
 
 static struct report_line *status_of(const char *text) {
-    struct message message = {.type = MESSAGE_STATUS};
+    CLOSED_BY(message_close) struct message message = {.type = MESSAGE_STATUS};
     message_add_copy(&message, text, strlen(text));
     struct report_line *status = observer_status(&message);
-    message_close(&message);
     return status;
 }
 
@@ -56,15 +55,13 @@ TEST(result) {
 }
 
 TEST(print) {
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
-    json_t *object = json_pack("{s:s, s:f}", "name", "\xC2\x9B\x1B[2J", "seconds", 0.1);
+    json_auto_t *object = json_pack("{s:s, s:f}", "name", "\xC2\x9B\x1B[2J", "seconds", 0.1);
     struct report_line *line = report_line_of(object);
     answer_print(stream, line);
     fclose(stream);
     assert_string_equal(text, "{\"name\":\"\\u009B\\u001B[2J\",\"seconds\":0.1}\n");
-    free(text);
     report_line_drop(line);
-    json_decref(object);
 }

@@ -78,20 +78,16 @@ TEST(wrong_xml_is_refused) {
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         assert_refused(examples[i].text, strlen(examples[i].text), examples[i].message);
     }
-    char *deep = repeated("<a>", 1000, "");
+    FREED char *deep = repeated("<a>", 1000, "");
     assert_refused(deep, strlen(deep), "elements too deep");
-    free(deep);
-    char *many = repeated("<a/>", XML_TREE_NODES_MAX + 10, "</b>");
+    FREED char *many = repeated("<a/>", XML_TREE_NODES_MAX + 10, "</b>");
     memcpy(many, "<b> ", 4);
     assert_refused(many, strlen(many), "too many elements");
-    free(many);
-    char *name = repeated("a", 5000, "/>");
+    FREED char *name = repeated("a", 5000, "/>");
     name[0] = '<';
     assert_refused(name, strlen(name), "name is too long");
-    free(name);
-    char *large = calloc(1, XML_TREE_BODY_MAX + 1);
+    FREED char *large = calloc(1, XML_TREE_BODY_MAX + 1);
     assert_refused(large, XML_TREE_BODY_MAX + 1, "XML of more than");
-    free(large);
 }
 
 TEST(errors_are_read_in_every_shape) {
@@ -133,7 +129,7 @@ TEST(errors_are_read_in_every_shape) {
 }
 
 TEST(error_lines_hold_no_encoded_data) {
-    char *run = repeated("QUtJQQ", 40, "");
+    FREED char *run = repeated("QUtJQQ", 40, "");
     char text[600], line[300];
     struct ec2_failure failure = {.status = 400, .code = "InvalidParameterValue", .request_id = "r-1"};
     snprintf(text, sizeof text, "Value (%s) for parameter\tUserData is invalid \xc3\xa9", run);
@@ -141,11 +137,9 @@ TEST(error_lines_hold_no_encoded_data) {
     ec2_failure_line(&failure, "RunInstances", line, sizeof line);
     assert_string_equal(line, "RunInstances: InvalidParameterValue: Value (...) for parameter UserData is invalid    "
                               "(request r-1)");
-    free(run);
-    char *words = repeated("word ", 100, "");
+    FREED char *words = repeated("word ", 100, "");
     ec2_failure_text(&failure, words);
     assert_int_equal(strlen(failure.text), EC2_LINE_TEXT - 1);
-    free(words);
 }
 
 TEST(prices_without_a_field_are_skipped) {

@@ -62,7 +62,7 @@ TEST(reads_what_is_there_and_knows_the_rest) {
 
 static void assert_refused(const char *from, const char *to, const char *expected) {
     char text[2048];
-    struct config config;
+    CLOSED_BY(config_close) struct config config;
     struct error error = {0};
     struct findings findings = {.file = "b.json"};
     replaced(text, from, to);
@@ -72,7 +72,6 @@ static void assert_refused(const char *from, const char *to, const char *expecte
     if (strstr(error.text, expected) == NULL || strncmp(error.text, "b.json:", 7) != 0) {
         fail_msg("'%s' is not in '%s'", expected, error.text);
     }
-    config_close(&config);
 }
 
 TEST(says_what_is_wrong_and_where) {
@@ -166,14 +165,12 @@ static void assert_file_refused(const char *text, const char *expected) {
 
 TEST(looks_for_the_files_it_names) {
     char text[2048];
-    struct config config;
-    struct findings findings = {.file = "no-such.json"};
+    CLOSED_BY(config_close) struct config config;
+    CLOSED_BY(findings_close) struct findings findings = {.file = "no-such.json"};
     replaced(text, "\"region\"", "\"key\": \"no-such.key\", \"region\"");
     assert_file_refused(text, ": key: no-such.key: can't read the key file: No such file");
     assert_int_equal(config_read(&config, &findings), AML_EINPUT);
     assert_non_null(strstr(findings.list[0].text, "no-such.json: No such file"));
-    findings_close(&findings);
-    config_close(&config);
 }
 
 TEST(the_key_is_the_jobs) {
@@ -192,8 +189,8 @@ TEST(the_key_is_the_jobs) {
 
 static void assert_warned(const char *from, const char *to, const char *expected) {
     char text[2048];
-    struct config config;
-    struct findings findings = {.file = "b.json"};
+    CLOSED_BY(config_close) struct config config;
+    CLOSED_BY(findings_close) struct findings findings = {.file = "b.json"};
     bool found = false;
     replaced(text, from, to);
     assert_int_equal(config_parse(&config, text, strlen(text), &findings), 0);
@@ -201,8 +198,6 @@ static void assert_warned(const char *from, const char *to, const char *expected
         found = found || (findings.list[f].warning && strstr(findings.list[f].text, expected) != NULL);
     }
     assert_true(found);
-    findings_close(&findings);
-    config_close(&config);
 }
 
 TEST(warns_where_one_price_takes_all) {

@@ -31,14 +31,14 @@ static const int64_t on_demand[2] = {100000, 100000};
 TEST(probabilities_follow_the_counts) {
     /* The price is $0.02, and $0.05 for five minutes from every third hour on. Samples in the hour before a spike
      * see it. */
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     for (int64_t t = 0; t < 60 * DAY; t += 3 * HOUR) {
         add(&markets, "t", t, 50000);
         add(&markets, "t", t + 300, 20000);
     }
     markets_finish(&markets);
-    struct eviction eviction;
-    struct eviction_table table;
+    CLOSED_BY(eviction_close) struct eviction eviction;
+    CLOSED_BY(eviction_table_close) struct eviction_table table;
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 60 * DAY);
     eviction_table_open(&table, &eviction, EVICTION_CHOSEN, START + 60 * DAY);
@@ -54,15 +54,12 @@ TEST(probabilities_follow_the_counts) {
     assert_true(fabs(median - HOUR / 2.0) < 120);
     assert_true(eviction_estimate(&table, 0, EVICTION_ANY, -1, HOUR).probability == 1);
     assert_true(eviction_estimate(&table, 0, EVICTION_ANY, 5000, 0).probability == 0);
-    eviction_table_close(&table);
-    eviction_close(&eviction);
-    markets_close(&markets);
 }
 
 TEST(a_regime_tells_more_than_the_average) {
     /* A price that has just moved a lot rises again within the hour. A price that was still for an hour stays so all
      * day. */
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     for (int64_t day = 0; day < 40; day++) {
         add(&markets, "t", day * DAY, 20000);
         for (int64_t i = 0; i < 6; i++) {
@@ -70,8 +67,8 @@ TEST(a_regime_tells_more_than_the_average) {
         }
     }
     markets_finish(&markets);
-    struct eviction eviction;
-    struct eviction_table table;
+    CLOSED_BY(eviction_close) struct eviction eviction;
+    CLOSED_BY(eviction_table_close) struct eviction_table table;
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 40 * DAY);
     eviction_table_open(&table, &eviction, EVICTION_CHOSEN, START + 40 * DAY);
@@ -82,25 +79,19 @@ TEST(a_regime_tells_more_than_the_average) {
     double average = eviction_estimate(&table, 0, EVICTION_ANY, 1588, HOUR).probability;
     assert_true(eviction_estimate(&table, 0, still, 1588, HOUR).probability < average);
     assert_true(eviction_estimate(&table, 0, moved, 1588, HOUR).probability > 2 * average);
-    eviction_table_close(&table);
-    eviction_close(&eviction);
-    markets_close(&markets);
 }
 
 TEST(a_market_without_history_gets_the_prior) {
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     add(&markets, "new", 0, 20000);
     markets_finish(&markets);
-    struct eviction eviction;
-    struct eviction_table table;
+    CLOSED_BY(eviction_close) struct eviction eviction;
+    CLOSED_BY(eviction_table_close) struct eviction_table table;
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 60);
     eviction_table_open(&table, &eviction, EVICTION_CHOSEN, START + 60);
     assert_true(fabs(eviction_estimate(&table, 0, EVICTION_ANY, 1000, HOUR).probability - 0.5) < 1e-6);
     assert_true(fabs(eviction_estimate(&table, 0, 0, 1000, HOUR / 2).probability - 0.25) < 1e-6);
-    eviction_table_close(&table);
-    eviction_close(&eviction);
-    markets_close(&markets);
 }
 
 /* `days` days of prices. If `spiky` > 0, each hour of the first `spiky` days has a spike; else a random quarter of
@@ -117,13 +108,13 @@ static void changing_market(struct markets *markets, const char *type, int64_t d
 /* A short memory predicts a changed market better; a long memory predicts an unchanged market better, as a short
  * memory follows chance. Estimates use the better memory. */
 TEST(the_memory_is_chosen_by_what_it_predicts) {
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     changing_market(&markets, "changed", 60, 50, 1);
     changing_market(&markets, "same", 60, 0, 2);
     markets_finish(&markets);
-    struct eviction eviction;
-    struct eviction_table all;
-    struct eviction_table chosen;
+    CLOSED_BY(eviction_close) struct eviction eviction;
+    CLOSED_BY(eviction_table_close) struct eviction_table all;
+    CLOSED_BY(eviction_table_close) struct eviction_table chosen;
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 60 * DAY);
     for (int average = 0; average < 2; average++) {
@@ -138,28 +129,21 @@ TEST(the_memory_is_chosen_by_what_it_predicts) {
     assert_true(eviction_estimate(&chosen, 0, EVICTION_ANY, 25213, HOUR).probability < 0.3);
     assert_true(fabs(eviction_estimate(&all, 1, EVICTION_ANY, 25213, HOUR).probability -
                      eviction_estimate(&chosen, 1, EVICTION_ANY, 25213, HOUR).probability) < 0.05);
-    eviction_table_close(&all);
-    eviction_table_close(&chosen);
-    eviction_close(&eviction);
-    markets_close(&markets);
 }
 
 /* The paper's estimate by hand: 50 days with a spike each hour and 10 days without, all weighed alike. */
 TEST(all_history_counts_alike) {
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     changing_market(&markets, "changed", 60, 50, 1);
     markets_finish(&markets);
-    struct eviction eviction;
-    struct eviction_table table;
+    CLOSED_BY(eviction_close) struct eviction eviction;
+    CLOSED_BY(eviction_table_close) struct eviction_table table;
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 60 * DAY);
     eviction_table_open(&table, &eviction, EVICTION_ALL, START + 60 * DAY);
     /* Ten of an hour's twelve samples see the spike; those within a spike see no higher price. */
     double expected = 50.0 / 60 * 10 / 12;
     assert_true(fabs(eviction_estimate(&table, 0, EVICTION_ANY, 25213, HOUR).probability - expected) < 0.01);
-    eviction_table_close(&table);
-    eviction_close(&eviction);
-    markets_close(&markets);
 }
 
 static void check_equal(const struct eviction_table *a, const struct eviction_table *b) {
@@ -170,8 +154,8 @@ static void check_equal(const struct eviction_table *a, const struct eviction_ta
 /* Two histories that differ only after a moment give the same estimates at that moment. */
 TEST(the_future_is_not_used) {
     for (uint64_t seed = 1; seed <= 5; seed++) {
-        struct markets whole = {0};
-        struct markets other = {0};
+        CLOSED_BY(markets_close) struct markets whole = {0};
+        CLOSED_BY(markets_close) struct markets other = {0};
         random_markets(&whole, 12, seed);
         int64_t now = START + 7 * DAY + (int64_t)seed * 4321;
         for (size_t m = 0; m < whole.count; m++) {
@@ -182,10 +166,10 @@ TEST(the_future_is_not_used) {
             }
         }
         markets_finish(&other);
-        struct eviction a;
-        struct eviction b;
-        struct eviction_table of_a;
-        struct eviction_table of_b;
+        CLOSED_BY(eviction_close) struct eviction a;
+        CLOSED_BY(eviction_close) struct eviction b;
+        CLOSED_BY(eviction_table_close) struct eviction_table of_a;
+        CLOSED_BY(eviction_table_close) struct eviction_table of_b;
         eviction_open(&a, &whole, on_demand);
         eviction_open(&b, &other, on_demand);
         for (int64_t t = START; t <= now; t += 5000) { /* one side is advanced in steps */
@@ -200,20 +184,14 @@ TEST(the_future_is_not_used) {
             assert_int_equal(eviction_regime(whole.list[m], on_demand[m], now),
                              eviction_regime(other.list[m], on_demand[m], now));
         }
-        eviction_table_close(&of_a);
-        eviction_table_close(&of_b);
-        eviction_close(&a);
-        eviction_close(&b);
-        markets_close(&whole);
-        markets_close(&other);
     }
 }
 
 TEST(estimates_are_ordered) {
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     random_markets(&markets, 10, 77);
-    struct eviction eviction;
-    struct eviction_table table;
+    CLOSED_BY(eviction_close) struct eviction eviction;
+    CLOSED_BY(eviction_table_close) struct eviction_table table;
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 10 * DAY);
     eviction_table_open(&table, &eviction, EVICTION_CHOSEN, START + 10 * DAY);
@@ -233,18 +211,15 @@ TEST(estimates_are_ordered) {
             }
         }
     }
-    eviction_table_close(&table);
-    eviction_close(&eviction);
-    markets_close(&markets);
 }
 
 /* In steady markets, predictions from two weeks' history hold in the next weeks. Predictions that know the regime
  * beat the average. */
 TEST(predictions_come_true) {
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     random_markets(&markets, 50, 5);
-    struct eviction eviction;
-    struct eviction_table table;
+    CLOSED_BY(eviction_close) struct eviction eviction;
+    CLOSED_BY(eviction_table_close) struct eviction_table table;
     struct calibration average = {0};
     struct calibration by_regime = {0};
     eviction_open(&eviction, &markets, on_demand);
@@ -266,9 +241,6 @@ TEST(predictions_come_true) {
     /* The quiet market is half of the known data, so the prior shifts estimates by up to a day in seven. */
     assert_true(calibration_worst(&average, 1000) < 0.08);
     assert_true(by_regime.brier < 0.9 * average.brier);
-    eviction_table_close(&table);
-    eviction_close(&eviction);
-    markets_close(&markets);
 }
 
 TEST(calibration_counts) {

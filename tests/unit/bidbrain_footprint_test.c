@@ -117,7 +117,7 @@ static unsigned bought(const struct world *w) {
 }
 
 TEST(buys_the_cheapest_up_to_the_limits) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     decide(&w);
     assert_int_equal(bought(&w), 10); /* up to 40 vCPUs */
@@ -142,11 +142,10 @@ TEST(buys_the_cheapest_up_to_the_limits) {
     w.markets[0].closed_until = NOW;
     decide(&w);
     assert_int_equal(w.plan.buys[0].market, 0);
-    world_close(&w);
 }
 
 TEST(measured_speeds_count) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 30000);
     w.markets[0].speed = 0.5; /* 0.01 for an hour's work of a vCPU; the other market costs 0.0075 */
     decide(&w);
@@ -162,11 +161,10 @@ TEST(measured_speeds_count) {
     w.f.known.reference_speed = 0.1; /* machines on demand are as slow */
     decide(&w);
     assert_int_equal(bought(&w), 10);
-    world_close(&w);
 }
 
 TEST(types_of_unknown_speed_are_probed) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 30000);
     w.f.known.probes = 4;
     w.f.known.limits.most_vcpus = 128; /* 32 machines, an eighth of which may be probes */
@@ -198,11 +196,10 @@ TEST(types_of_unknown_speed_are_probed) {
     decide(&w);
     assert_int_equal(w.plan.buy_count, 1);
     assert_int_equal(w.plan.buys[0].market, 0);
-    world_close(&w);
 }
 
 TEST(pending_is_not_bought_twice_and_does_not_work) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.launches[0] = (struct ledger_launch){
         .launch = {.token = "t", .type = "cheap.large", .zone = "us-east-1a", .count = 6}, .stage = LEDGER_PLANNED};
@@ -242,7 +239,6 @@ TEST(pending_is_not_bought_twice_and_does_not_work) {
     w.launches[0].stage = LEDGER_REFUSED;
     decide(&w);
     assert_int_equal(bought(&w), 10);
-    world_close(&w);
 }
 
 static unsigned released(const struct world *w) {
@@ -256,7 +252,7 @@ static unsigned released(const struct world *w) {
 /* Only some of a launch's machines get another hour for the rest of the job; the others are released at their hour's
  * end. */
 TEST(the_end_keeps_what_it_needs) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     for (int i = 0; i < 10; i++) {
         strcpy(add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100)->machine.token, "t");
@@ -276,12 +272,11 @@ TEST(the_end_keeps_what_it_needs) {
     w.f.known.end.deadline = INFINITY;
     decide(&w);
     assert_int_equal(released(&w), 0);
-    world_close(&w);
 }
 
 /* Pending machines count as work for the end of the job. */
 TEST(the_end_waits_for_what_is_under_way) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.f.known.end = (struct policy_end){.work = 12, .deadline = INFINITY, .boot = 0.03, .whole_hours = true};
     decide(&w);
@@ -295,13 +290,12 @@ TEST(the_end_waits_for_what_is_under_way) {
     w.f.known.end.work = 400;
     decide(&w);
     assert_int_equal(bought(&w), 6);
-    world_close(&w);
 }
 
 /* Machines on demand never fail but cost more. They are bought for a deadline that spot machines can't meet, and
  * only if allowed. */
 TEST(a_deadline_may_pay_for_on_demand) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.f.known.end = (struct policy_end){.work = 38, .deadline = 1.2, .boot = 0.03, .whole_hours = true};
     w.markets[0].closed_until = w.markets[1].closed_until = NOW + HOUR;
@@ -314,11 +308,10 @@ TEST(a_deadline_may_pay_for_on_demand) {
     w.markets[0].closed_until = NOW; /* spot is cheaper, and in time */
     decide(&w);
     assert_int_equal(w.plan.buys[0].market, 0);
-    world_close(&w);
 }
 
 TEST(hours_are_renewed_or_end) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     for (int i = 0; i < 10; i++) {
         add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
@@ -345,12 +338,11 @@ TEST(hours_are_renewed_or_end) {
     decide(&w);
     assert_int_equal(w.plan.released + w.plan.renewed + w.plan.buy_count, (size_t)0);
     assert_int_equal(next_look(&w), NOW - 1000 + HOUR - LEAD);
-    world_close(&w);
 }
 
 /* An hour is renewed up to the cap on dollars an hour, not beyond. */
 TEST(renewals_keep_the_rate) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     for (int i = 0; i < 10; i++) {
         add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
@@ -365,7 +357,6 @@ TEST(renewals_keep_the_rate) {
     assert_int_equal(w.plan.renewed, 0);
     assert_int_equal(w.plan.released, 1);
     assert_int_equal(w.release_at[9], NOW + 100);
-    world_close(&w);
 }
 
 TEST(on_demand_stands_in_and_goes_again) {
@@ -458,7 +449,7 @@ TEST(the_reasons_for_buying_nothing) {
          "ceiling (nearest: dear.large/us-east-1a at $0.1400, ceiling $0.1200)"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        struct world w;
+        CLOSED_BY(world_close) struct world w;
         struct footprint_reasons reasons;
         char text[FOOTPRINT_REASONS_TEXT];
         world_open(&w, &MARKET_EC2_2016, cases[c].cheap, cases[c].dear);
@@ -476,7 +467,6 @@ TEST(the_reasons_for_buying_nothing) {
         }
         add_machine(&w, "cheap.large", PROVIDER_SPOT, 60);
         assert_false(footprint_reasons(&w.f, &reasons));
-        world_close(&w);
     }
 }
 
@@ -492,7 +482,7 @@ TEST(caps_hold_for_reliable_machines) {
                  {1000, 0.3, 1, 3, 1, 0},   {0.2, 1000, 0, 1, 0, 60}, {0.22, 1000, 0, 1, 1, 60},
                  {1000, 0.3, 0, 1, 0, HOUR}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        struct world w;
+        CLOSED_BY(world_close) struct world w;
         world_open(&w, &MARKET_EC2, 20000, 60000);
         w.f.known.limits.most_dollars_per_hour = cases[c].rate;
         w.f.budget_micro = (int64_t)(cases[c].budget * (double)PRICE_DOLLAR);
@@ -503,12 +493,11 @@ TEST(caps_hold_for_reliable_machines) {
         if (room != cases[c].room) {
             fail_msg("case %zu: room for %u, expected %u", c, room, cases[c].room);
         }
-        world_close(&w);
     }
 }
 
 TEST(what_is_not_configured_any_more_goes) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     world_open(&w, &MARKET_EC2, 20000, 60000);
     add_machine(&w, "cheap.large", PROVIDER_SPOT, 1800);
     add_machine(&w, "former.large", PROVIDER_SPOT, 1800);
@@ -518,7 +507,6 @@ TEST(what_is_not_configured_any_more_goes) {
     assert_int_equal(w.release_at[1], NOW + 120);
     assert_int_equal(w.release_at[2], 0);
     assert_int_equal(w.plan.released, 1);
-    world_close(&w);
 }
 
 /* Without a controller no purchase is decided, but the budget still holds. */
@@ -553,7 +541,7 @@ TEST(the_budget_holds_without_decisions) {
 }
 
 TEST(bills_are_those_of_the_model) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     struct ledger_machine *spot = add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR + 10);
     assert_int_equal(footprint_bill(&w.f, spot).amount, INT64_C(2) * 20000 * HOUR);
@@ -573,12 +561,11 @@ TEST(bills_are_those_of_the_model) {
     struct ledger_machine *never = add_machine(&w, "cheap.large", PROVIDER_SPOT, 50);
     never->running = 0; /* a pending machine costs nothing yet */
     assert_int_equal(footprint_bill(&w.f, never).amount, 0);
-    world_close(&w);
 }
 
 /* Without reliable machines, machines of two markets are kept, and of one market only if no other can be had. */
 TEST(without_reliable_machines_two_groups_stay) {
-    struct world w;
+    CLOSED_BY(world_close) struct world w;
     size_t market;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.f.known.reliable = 0;
@@ -626,5 +613,4 @@ TEST(without_reliable_machines_two_groups_stay) {
     w.f.machine_count--;
     decide(&w);
     assert_int_equal(w.release_at[1], NOW + 100);
-    world_close(&w);
 }

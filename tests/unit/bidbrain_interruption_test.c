@@ -42,7 +42,7 @@ static double drawn_share(const struct interruptions *risks, size_t m, double ho
 }
 
 TEST(lifetimes_are_drawn_as_measured) {
-    struct interruptions risks;
+    CLOSED_BY(interruptions_close) struct interruptions risks;
     struct error error = {0};
     const char *spec = spec_of("lifetimes", "l.txt", "0.5\t0.25\n1.5 0.5\n10\t0.75\n20 1\n");
     assert_int_equal(interruptions_open(&risks, spec, &markets, &error), 0);
@@ -52,11 +52,10 @@ TEST(lifetimes_are_drawn_as_measured) {
     /* of the three machines that are left */
     assert_true(fabs(interruption_probability(&risks, 0, 1, 1) - 1.0 / 3) < 1e-12);
     assert_true(interruption_probability(&risks, 0, 25, 1) == 1);
-    interruptions_close(&risks);
 }
 
 TEST(the_advisor_tells_rates) {
-    struct interruptions risks;
+    CLOSED_BY(interruptions_close) struct interruptions risks;
     struct error error = {0};
     const char *spec = spec_of("advisor", "a.json",
                                "{\"spot_advisor\": {\"us-east-1\": {\"Linux\": {\"c4.large\": {\"r\": 1, "
@@ -66,7 +65,6 @@ TEST(the_advisor_tells_rates) {
     assert_true(fabs(interruption_probability(&risks, 0, 5, 730) - 0.075) < 1e-9);
     assert_true(fabs(interruption_probability(&risks, 1, 5, 730) - 0.30) < 1e-9);
     assert_true(fabs(drawn_share(&risks, 1, 730) - 0.30) < 0.02);
-    interruptions_close(&risks);
 }
 
 TEST(traces_are_replayed) {

@@ -83,7 +83,7 @@ static void add(struct markets *markets, const char *type, const char *zone, int
 }
 
 TEST(prices_hold_until_the_next) {
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     add(&markets, "b", "z1a", 300, 30);
     add(&markets, "b", "z1a", 100, 10);
     add(&markets, "b", "z1a", 200, 20);
@@ -111,13 +111,12 @@ TEST(prices_hold_until_the_next) {
     assert_int_equal(market_highest(market, 0, 99), PRICE_UNKNOWN);
     assert_int_equal(market_highest(market, 0, 199), 10);
     assert_int_equal(market_highest(market, 250, 251), 25);
-    markets_close(&markets);
 }
 
 TEST(queries_agree_with_plain_loops) {
     uint64_t random = 1;
     for (size_t count = 1; count < 5000; count = count * 3 + 1) {
-        struct markets markets = {0};
+        CLOSED_BY(markets_close) struct markets markets = {0};
         int64_t time = 1000;
         for (size_t i = 0; i < count; i++) {
             random = hash_mix(random);
@@ -154,7 +153,6 @@ TEST(queries_agree_with_plain_loops) {
             assert_int_equal(market_first_above(market, from, bid), above);
             assert_int_equal(market_highest(market, from, to), highest);
         }
-        markets_close(&markets);
     }
 }
 
@@ -178,7 +176,7 @@ static const struct market *find_market(const struct markets *markets, const cha
 
 static void check_read(const char *path, const char *type, const char *zone, const char *product, size_t count,
                        int64_t time, int64_t price) {
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     struct error error = {0};
     if (market_read(&markets, path, product, &error) != 0) {
         fail_msg("%s", error.text);
@@ -189,7 +187,6 @@ static void check_read(const char *path, const char *type, const char *zone, con
     assert_int_equal(market->count, count);
     assert_int_equal(market_price(market, time), price);
     assert_int_equal(markets.unordered, 0);
-    markets_close(&markets);
 }
 
 TEST_WITH(all_forms_are_read, files_open, files_close) {
@@ -387,15 +384,14 @@ TEST_WITH(wrong_files_are_explained, files_open, files_close) {
         {"a.tar", "not an archive at all", ":1: the archive is cut short"},
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        struct markets markets = {0};
+        CLOSED_BY(markets_close) struct markets markets = {0};
         struct error error = {0};
         const char *path = write_text(examples[i].name, examples[i].text);
         assert_int_equal(market_read(&markets, path, NULL, &error), AML_EINPUT);
         assert_true(strncmp(error.text, path, strlen(path)) == 0);
         assert_string_equal(error.text + strlen(path), examples[i].message);
-        markets_close(&markets);
     }
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     struct error error = {0};
     assert_int_equal(market_read(&markets, "/nowhere", NULL, &error), AML_EINPUT);
     assert_string_equal(error.text, "/nowhere: No such file or directory");
@@ -406,14 +402,13 @@ TEST_WITH(wrong_files_are_explained, files_open, files_close) {
     error.code = 0;
     assert_int_equal(market_read(&markets, "cut.json.gz", NULL, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, "truncated gzip data: the file ends too early"));
-    markets_close(&markets);
 }
 
 /* Read elements are not kept: a list may be longer than the limit for single objects and arrays. */
 TEST_WITH(lists_may_be_long, files_open, files_close) {
     static const char one[] = "{\"SpotPrice\": 1} ,\n [] , ";
     const size_t count = 2 * MARKET_READ_TEXT_MAX / sizeof one;
-    char *text = memory_zeroed(count + 32, sizeof one);
+    FREED char *text = memory_zeroed(count + 32, sizeof one);
     text[0] = '[';
     for (size_t i = 0; i < count; i++) {
         memcpy(text + 1 + i * (sizeof one - 1), one, sizeof one - 1);
@@ -431,11 +426,10 @@ TEST_WITH(lists_may_be_long, files_open, files_close) {
     assert_string_equal(error.text + strlen(path),
                         ":1: broken JSON: an object or array of more than 1 MiB, too long for prices");
     markets_close(&markets);
-    free(text);
 }
 
 TEST_WITH(items_that_miss_a_field_are_skipped, files_open, files_close) {
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     const char *path =
         write_text("skip.json", "{\"SpotPriceHistory\": [{\"SpotPrice\": \"1\"},\n" AWS_ITEM(
                                     "2016-04-25T11:00:32.000Z", "0.000000") "," AWS_ITEM("2016-04-25T12:00:32.000Z",
@@ -443,7 +437,6 @@ TEST_WITH(items_that_miss_a_field_are_skipped, files_open, files_close) {
     assert_int_equal(market_read(&markets, path, MARKET_PRODUCT, NULL), 0);
     assert_int_equal(markets.skipped, 2);
     assert_int_equal(markets.points, 1);
-    markets_close(&markets);
 }
 
 static int store_visit_count(void *context, const char *type, const char *zone, const char *product,
@@ -497,7 +490,7 @@ TEST_WITH(a_store_keeps_prices, files_open, files_close) {
 }
 
 TEST_WITH(the_catalog_knows_and_learns, files_open, files_close) {
-    struct catalog catalog;
+    CLOSED_BY(catalog_close) struct catalog catalog;
     catalog_open(&catalog, CATALOG_2016);
     const struct catalog_price *price = catalog_find(&catalog, "c4.2xlarge", "us-east-1");
     assert_non_null(price);
@@ -532,12 +525,11 @@ TEST_WITH(the_catalog_knows_and_learns, files_open, files_close) {
         assert_int_equal(catalog_read(&catalog, path, &error), AML_EINPUT);
         assert_string_equal(error.text + strlen(path), wrong[i][1]);
     }
-    catalog_close(&catalog);
 }
 
 static void check_set(const char *data, const char *name, const char *product, size_t markets_wanted, uint64_t points) {
     char path[512];
-    struct markets markets = {0};
+    CLOSED_BY(markets_close) struct markets markets = {0};
     struct error error = {0};
     snprintf(path, sizeof path, "%s/%s", data, name);
     if (market_read(&markets, path, product, &error) != 0) {
@@ -546,7 +538,6 @@ static void check_set(const char *data, const char *name, const char *product, s
     markets_finish(&markets);
     assert_int_equal(markets.points + markets.skipped, points);
     assert_int_equal(markets.count, markets_wanted);
-    markets_close(&markets);
 }
 
 /* The number of rows is that in each set's SOURCE.md. */

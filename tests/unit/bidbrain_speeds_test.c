@@ -174,9 +174,8 @@ TEST(a_state_is_read_as_it_was_written) {
     const struct kind kinds[] = {{"a", 4, 1, 1}, {"b", 4, 0.3, 1}};
     window(&speeds, kinds, 2, 5);
     window(&speeds, kinds, 2, 6);
-    json_t *object = speeds_json(&speeds);
+    json_auto_t *object = speeds_json(&speeds);
     assert_int_equal(speeds_read(&again, object, &error), 0);
-    json_decref(object);
     assert_int_equal(again.count, 2);
     assert_near(speeds_of(&again, "a"), speeds_of(&speeds, "a"));
     assert_near(ratio(&again, "b", "a"), 0.3);
@@ -199,11 +198,10 @@ TEST(a_broken_state_is_refused) {
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         struct speeds speeds = {0};
         struct error error = {0};
-        json_t *object = json_loads(texts[t], 0, NULL);
+        json_auto_t *object = json_loads(texts[t], 0, NULL);
         assert_non_null(object);
         assert_int_equal(speeds_read(&speeds, object, &error), AML_EINPUT);
         assert_non_null(strstr(error.text, "expected"));
-        json_decref(object);
     }
     struct speeds speeds = {0};
     struct error error = {0};

@@ -70,9 +70,8 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-    struct fixture *fixture = *state;
+    FREED struct fixture *fixture = *state;
     partition_close(fixture->partition);
-    free(fixture);
     return files_close_one(state);
 }
 

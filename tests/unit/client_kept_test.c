@@ -41,6 +41,7 @@ static void give_plan(struct fake *fake) {
         {.origin = SELF, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER},
         {.origin = FRIEND, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER},
     };
+    CLOSED_BY(message_close)
     struct message plan = {.type = MESSAGE_PLAN, .epoch = fake->epoch, .plan = fake->plan, .frame_count = PLAN_FRAMES};
     plan.plan.version = ++fake->plan.version;
     plan.frames[PLAN_NODES] = buffer_new(0);
@@ -48,10 +49,8 @@ static void give_plan(struct fake *fake) {
     plan.frames[PLAN_ASSIGNMENTS] = buffer_copy(assignments, sizeof assignments);
     plan.frames[PLAN_SHARDS] = buffer_new(0);
     plan.frames[PLAN_ENDPOINTS] = buffer_new(0);
-    struct plan_view view = plan_open(&plan);
+    CLOSED_BY(plan_close) struct plan_view view = plan_open(&plan);
     client_plan(&fake->client, &view);
-    plan_close(&view);
-    message_close(&plan);
 }
 
 /* A PUSH of partition 0 for clocks (from, to] and durable clock `durable`, with the rows that have a value. */
@@ -107,12 +106,11 @@ static void other(struct fake *fake, uint64_t from, uint64_t to, uint64_t durabl
 }
 
 static void fake_close(void *context) {
-    struct fake *fake = context;
+    FREED struct fake *fake = context;
     last_request(fake, 0);
     fake_io_forget(&fake->io);
     client_close(&fake->client);
     cache_close(&fake->cache);
-    free(fake);
 }
 
 static struct fake *fake_bare(uint32_t staleness) {
@@ -154,15 +152,14 @@ static struct fake *fake_open(uint32_t staleness) {
 }
 
 static void assert_clocks(const struct fake *fake, const uint64_t *expected, unsigned count) {
-    uint64_t *clocks;
+    FREED uint64_t *clocks;
     assert_int_equal(client_kept_clocks(&fake->client, 0, &clocks), count);
     assert_memory_equal(clocks, expected, count * sizeof *clocks);
-    free(clocks);
 }
 
 static void assert_state(const struct fake *fake, uint64_t clock, int64_t a, int64_t b, int64_t c) {
     const int64_t expected[OWN] = {a, b, c};
-    struct message update;
+    CLOSED_BY(message_close) struct message update;
     struct rows_view view;
     client_kept_state(&fake->client, 0, clock, &update);
     assert_int_equal(update.type, MESSAGE_UPDATE);
@@ -175,7 +172,6 @@ static void assert_state(const struct fake *fake, uint64_t clock, int64_t a, int
         assert_int_equal(view.keys[i], i * PARTITIONS);
     }
     assert_memory_equal(view.values, expected, sizeof expected);
-    message_close(&update);
 }
 
 /* Works on the next clock and, if `ends`, flushes it. */

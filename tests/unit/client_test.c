@@ -91,6 +91,7 @@ static void give_plan(struct fake *fake) {
     for (uint32_t p = 0; p < PARTITIONS_MAX; p++) {
         placement[p] = (struct wire_placement){.server = fake->server, .next_server = fake->next_server};
     }
+    CLOSED_BY(message_close)
     struct message plan = {.type = MESSAGE_PLAN, .epoch = fake->epoch, .plan = fake->plan, .frame_count = 5};
     plan.plan.version = ++fake->plan.version;
     struct wire_node nodes[ASSIGNMENTS_MAX] = {{0}};
@@ -105,10 +106,8 @@ static void give_plan(struct fake *fake) {
     plan.frames[2] = buffer_copy(fake->assignments, fake->assignment_count * sizeof fake->assignments[0]);
     plan.frames[3] = buffer_new(0);
     plan.frames[4] = buffer_copy(endpoints, count * sizeof *endpoints);
-    struct plan_view view = plan_open(&plan);
+    CLOSED_BY(plan_close) struct plan_view view = plan_open(&plan);
     client_plan(&fake->client, &view);
-    plan_close(&view);
-    message_close(&plan);
 }
 
 /* A client whose cache is still empty. */
@@ -1948,7 +1947,7 @@ TEST(given_changes_take_room_for_rows) {
     job.tables[0] = (struct table_spec){
         .name = "t", .type = AML_INT32, .width = WIDTH, .row_bytes = WIDTH * sizeof(int32_t), .rows = SLOTS};
     job.tables[0].flushed_sparse = job.tables[0].given = true;
-    struct cache cache;
+    CLOSED_BY(cache_close) struct cache cache;
     cache_open(&cache, &job, 1);
     const struct cache_changes *changes = cache_changes(&cache, 0, 0);
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
@@ -1983,7 +1982,6 @@ TEST(given_changes_take_room_for_rows) {
     buffer_drop(cache_take_changes(&cache, 0, 0, slots));
     assert_int_equal(slots[0], 0);
     assert_true(changes->capacity < most);
-    cache_close(&cache);
 }
 
 TEST(rows_of_given_tables_may_not_be_touched) {

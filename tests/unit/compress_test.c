@@ -70,12 +70,11 @@ static struct plan_view make_plan(struct cluster *cluster) {
 }
 
 static void give_plan(struct cluster *cluster) {
-    struct plan_view plan = make_plan(cluster);
+    CLOSED_BY(plan_close) struct plan_view plan = make_plan(cluster);
     partition_expect(cluster->partition, plan.assignments, cluster->worker_count);
     for (unsigned w = 0; w < cluster->worker_count; w++) {
         client_plan(&cluster->workers[w].client, &plan);
     }
-    plan_close(&plan);
 }
 
 /* Counts the bytes of the rows' values in a message. */
@@ -183,7 +182,7 @@ static void add_steps(struct job *job) {
 }
 
 static void cluster_close(void *context) {
-    struct cluster *cluster = context;
+    FREED struct cluster *cluster = context;
     for (unsigned w = 0; w < cluster->worker_count; w++) {
         struct worker *worker = &cluster->workers[w];
         fake_io_forget(&worker->io);
@@ -191,7 +190,6 @@ static void cluster_close(void *context) {
         cache_close(&worker->cache);
     }
     partition_close(cluster->partition);
-    free(cluster);
 }
 
 static struct cluster *cluster_open_with(unsigned workers, uint32_t staleness, bool compressed, bool steps) {
@@ -433,10 +431,9 @@ TEST(a_worker_left_alone_gets_pushes) {
         check_sums(cluster);
     }
     struct subscription *subscription = partition_subscription(cluster->partition, worker_actor(0));
-    struct message push = new_push(cluster, 29, 0);
+    CLOSED_BY(message_close) struct message push = new_push(cluster, 29, 0);
     partition_changes(cluster->partition, subscription, 29, NULL, NULL, &push);
     assert_int_equal(push.frame_count, 3);
-    message_close(&push);
 }
 
 /* A lost push is repeated with the same bytes, and all subscribers get these bytes. */

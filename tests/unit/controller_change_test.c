@@ -106,9 +106,7 @@ TEST(a_node_joins_while_training) {
 }
 
 TEST(many_nodes_join) {
-    struct fake *fake = cluster_new(STAGE_AUTO, 30);
-    cluster_open(fake, 1, 1);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_AUTO, 30, 1, 1, 5);
     enter(fake, 2, TIER_TRANSIENT);
     play_rounds(fake, 2); /* the next node joins while the change is prepared */
     enter(fake, 3, TIER_TRANSIENT);
@@ -123,9 +121,7 @@ TEST(many_nodes_join) {
 }
 
 TEST(an_operator_evicts) {
-    struct fake *fake = cluster_new(STAGE_2, 40);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_2, 40, 1, 3, 5);
     ask(fake, OPERATOR, MESSAGE_EVICT, "nobody");
     expect_outcome(fake, OPERATOR, AML_EINPUT, "no node of the job is called 'nobody'");
     ask(fake, OPERATOR, MESSAGE_EVICT, NULL);
@@ -156,9 +152,7 @@ TEST(an_operator_evicts) {
 
 /* A market evicts many nodes at once, each by its own notice of no length: several evictions share a plan. */
 TEST(evictions_one_by_one_share_plans) {
-    struct fake *fake = cluster_new(STAGE_2, 40);
-    cluster_open(fake, 2, 8);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_2, 40, 2, 8, 5);
     uint64_t before = fake->controller.plan.version;
     for (unsigned n = 2; n < 9; n++) {
         ask(fake, n, MESSAGE_EVICT, NULL);
@@ -176,9 +170,7 @@ TEST(evictions_one_by_one_share_plans) {
 
 /* Stage transient: a market may give notice to all nodes at once. They work until a new node has taken over. */
 TEST(all_transient_nodes_get_notice) {
-    struct fake *fake = cluster_new(STAGE_TRANSIENT, 40);
-    cluster_open(fake, 0, 2);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_TRANSIENT, 40, 0, 2, 5);
     ask(fake, OPERATOR, MESSAGE_EVICT, "n0");
     expect_outcome(fake, OPERATOR, 0, "");
     ask(fake, OPERATOR, MESSAGE_EVICT, "n1"); /* an operator's eviction is refused */
@@ -199,9 +191,7 @@ TEST(all_transient_nodes_get_notice) {
 
 /* Some named nodes have already gone; the others are evicted. */
 TEST(a_missing_node_does_not_cancel_an_eviction) {
-    struct fake *fake = cluster_new(STAGE_2, 40);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_2, 40, 1, 3, 5);
     static const char names[][WIRE_NAME_MAX] = {"gone", "n1", "never", "n2"};
     struct message message = {.type = MESSAGE_EVICT, .frame_count = 1};
     message.evict.request = 17;
@@ -219,9 +209,7 @@ TEST(a_missing_node_does_not_cancel_an_eviction) {
 
 /* A plan without an evicted node waits for further notices no longer than the shortest notice allows. */
 TEST(a_shorter_notice_counts) {
-    struct fake *fake = cluster_new(STAGE_1, 60);
-    cluster_open(fake, 1, 2);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 60, 1, 2, 5);
     const uint32_t notices_ms[] = {60000, 200, 60000};
     uint64_t waits_us[3];
     for (unsigned n = 0; n < 3; n++) {
@@ -242,9 +230,7 @@ TEST(a_shorter_notice_counts) {
 }
 
 TEST(a_node_asks_to_leave) {
-    struct fake *fake = cluster_new(STAGE_1, 60);
-    cluster_open(fake, 1, 2);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 60, 1, 2, 5);
     ask(fake, 2, MESSAGE_EVICT, NULL);
     expect_outcome(fake, 2, 0, "");
     expect_good_end(fake, 60);
@@ -254,9 +240,7 @@ TEST(a_node_asks_to_leave) {
 
 /* A node that must leave does not wait for a joining node, which is taken in afterwards. */
 TEST(a_node_joins_while_another_leaves) {
-    struct fake *fake = cluster_new(STAGE_1, 40);
-    cluster_open(fake, 1, 2);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 40, 1, 2, 5);
     enter(fake, 3, TIER_TRANSIENT);
     ask(fake, OPERATOR, MESSAGE_EVICT, "n2");
     play_to(fake, 60);
@@ -267,9 +251,7 @@ TEST(a_node_joins_while_another_leaves) {
 
 /* A leaving node waits for a joining node if only that node could keep the parameters. */
 TEST(the_only_keeper_leaves_when_another_has_come) {
-    struct fake *fake = cluster_new(STAGE_2, 60);
-    cluster_open(fake, 1, 2);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_2, 60, 1, 2, 5);
     enter(fake, 3, TIER_RELIABLE);
     play(fake);
     assert_true(fake->players[3].welcomed);
@@ -286,9 +268,7 @@ TEST(the_only_keeper_leaves_when_another_has_come) {
 
 /* The node that was to take over is lost: the leaving node keeps the parameters until another joins. */
 TEST(the_only_keeper_stays_when_the_other_is_lost) {
-    struct fake *fake = cluster_new(STAGE_2, 60);
-    cluster_open(fake, 1, 2);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_2, 60, 1, 2, 5);
     enter(fake, 3, TIER_RELIABLE);
     play(fake);
     ask(fake, OPERATOR, MESSAGE_EVICT, "n0");
@@ -309,9 +289,7 @@ TEST(the_only_keeper_stays_when_the_other_is_lost) {
 
 /* A node's progress must be reported before an evicted node may go. */
 TEST(late_progress_keeps_a_node) {
-    struct fake *fake = cluster_new(STAGE_1, 40);
-    cluster_open(fake, 1, 2);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 40, 1, 2, 5);
     fake->players[1].lost_until = WIRE_CLOCK_NEVER; /* no PROGRESS of n1 arrives */
     ask(fake, OPERATOR, MESSAGE_EVICT, "n2");
     enter(fake, 3, TIER_TRANSIENT);

@@ -102,9 +102,7 @@ static struct message_outcome play_to_outcome(struct fake *fake) {
 /* "`proteus checkpoint` asks for one now" */
 TEST(an_operator_asks_for_a_checkpoint) {
     struct message message;
-    struct fake *fake = cluster_new(STAGE_2, 20);
-    cluster_open(fake, 1, 2);
-    play_to(fake, 3);
+    struct fake *fake = cluster_at(STAGE_2, 20, 1, 2, 3);
     ask_now(fake, 1);
     assert_int_equal(sent(fake, node(OPERATOR), MESSAGE_OUTCOME, &message), 1);
     assert_int_equal(message.outcome.code, AML_EINPUT);

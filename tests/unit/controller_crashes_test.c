@@ -60,9 +60,7 @@ TEST(a_controller_that_is_killed_when_it_hears_of_a_crash) {
 }
 
 TEST(other_crashes_are_failures_like_any) {
-    struct fake *fake = cluster_new(STAGE_1, 20);
-    cluster_open(fake, 1, 5);
-    play_to(fake, 11);
+    struct fake *fake = cluster_at(STAGE_1, 20, 1, 5, 11);
     crash(fake, 5, 11, "clock", 12);
     recover_all(fake);
     crash(fake, 4, 6, "clock", 12); /* another signal */
@@ -82,9 +80,7 @@ TEST(which_crashes_are_the_same) {
     } cases[] = {{"clock", {12, 12}},    {"begin", {12, 12}}, {"evaluate", {11, 12}},
                  {"evaluate", {10, 12}}, {"read", {0, 0}},    {"", {12, 12}}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        struct fake *fake = cluster_new(STAGE_1, 20);
-        cluster_open(fake, 1, 3);
-        play_to(fake, 11);
+        struct fake *fake = cluster_at(STAGE_1, 20, 1, 3, 11);
         crash(fake, 1, 6, cases[c].function, cases[c].clocks[0]);
         recover_all(fake);
         crash(fake, 2, 6, cases[c].function, cases[c].clocks[1]);
@@ -95,9 +91,7 @@ TEST(which_crashes_are_the_same) {
 /* CRASHED messages of two processes are lost, or come after their ends: the signals alone are known. */
 TEST(crashes_known_by_the_signal_alone) {
     for (unsigned late = 0; late < 2; late++) {
-        struct fake *fake = cluster_new(STAGE_1, 20);
-        cluster_open(fake, 1, 3);
-        play_to(fake, 11);
+        struct fake *fake = cluster_at(STAGE_1, 20, 1, 3, 11);
         die(fake, 1, 8);
         if (late > 0) {
             crash(fake, 1, 8, "clock", 13);
@@ -112,9 +106,7 @@ TEST(crashes_known_by_the_signal_alone) {
         expect_crash_end(fake,
                          "n1 (host, pid 1) and then n2 (host, pid 1) died of signal 8 (Floating point exception)");
     }
-    struct fake *fake = cluster_new(STAGE_1, 20);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 11);
+    struct fake *fake = cluster_at(STAGE_1, 20, 1, 3, 11);
     die(fake, 1, 9); /* killed by others */
     recover_all(fake);
     die(fake, 2, 9);
@@ -138,9 +130,7 @@ TEST(a_crash_that_the_job_does_not_survive) {
 
 /* A transient node's crash is not blamed for state lost with a killed reliable node. */
 TEST(a_crash_is_not_blamed_for_what_others_had) {
-    struct fake *fake = cluster_new(STAGE_1, 20);
-    cluster_open(fake, 2, 2);
-    play_to(fake, 11);
+    struct fake *fake = cluster_at(STAGE_1, 20, 2, 2, 11);
     crash(fake, 2, 6, "clock", 12);
     die(fake, 0, 9);
     for (unsigned r = 0; r < 10 && fake->controller.phase < PHASE_LEAVE; r++) {
@@ -152,9 +142,7 @@ TEST(a_crash_is_not_blamed_for_what_others_had) {
 }
 
 TEST(nodes_that_crash_before_they_take_part) {
-    struct fake *fake = cluster_new(STAGE_1, 20);
-    cluster_open(fake, 1, 2);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 20, 1, 2, 5);
     for (unsigned n = 3; n < 5; n++) {
         enter(fake, n, TIER_TRANSIENT);
         play_rounds(fake, 1);

@@ -6,19 +6,18 @@
 
 /* Whether the newest plan contains the node, with its server's endpoint. */
 static bool is_named(const struct fake *fake, unsigned number) {
-    struct plan_view plan = plan_open(&fake->newest);
+    CLOSED_BY(plan_close) struct plan_view plan = plan_open(&fake->newest);
     bool named = false;
     for (size_t n = 0; n < plan.node_count; n++) {
         named = named || plan.nodes[n].actor == node(number);
     }
     assert_true((plan_endpoint(&plan, actor_of_part(node(number), 1)) != NULL) == named);
-    plan_close(&plan);
     return named;
 }
 
 /* The newest plan contains the feeder and assigns nothing to it. */
 static void expect_feeder(const struct fake *fake, unsigned number) {
-    struct plan_view plan = plan_open(&fake->newest);
+    CLOSED_BY(plan_close) struct plan_view plan = plan_open(&fake->newest);
     assert_true(is_named(fake, number));
     for (size_t n = 0; n < plan.node_count; n++) {
         assert_true(plan.nodes[n].actor != node(number) || plan.nodes[n].tier == TIER_FEEDER);
@@ -29,7 +28,6 @@ static void expect_feeder(const struct fake *fake, unsigned number) {
     for (size_t a = 0; a < plan.assignment_count; a++) {
         assert_true(actor_node(plan.assignments[a].origin) != node(number));
     }
-    plan_close(&plan);
 }
 
 /* The job begins without its feeders, and no clock waits for a joining feeder. A plan with no other change adds it. */
@@ -217,13 +215,12 @@ TEST(feeders_are_added_while_they_help) {
         assert_int_equal(events(fake, "add-feeder"), best);
         assert_int_equal(events(fake, "remove-feeders"), 0);
         assert_int_equal(fake->controller.plan.epoch, 1);
-        char *status = report_status(&fake->controller);
+        FREED char *status = report_status(&fake->controller);
         assert_int_equal(line_number(status, "feeders_wanted"), best);
         assert_int_equal(line_number(status, "feeders_max"), most);
         assert_int_equal(line_number(status, "feeders_coming"), 0);
         assert_non_null(strstr(status, "\"feeders_reason\":\"trainers wait for "));
         assert_true((strstr(status, "2 feeders are kept, as many as there may be\"") != NULL) == (most == best));
-        free(status);
     }
 }
 
@@ -236,9 +233,8 @@ TEST(no_feeder_is_added_where_none_helps) {
         assert_int_equal(events(fake, "add-feeder"), 0);
         assert_int_equal(events(fake, "keep-feeders"), asked);
         assert_int_equal(lines_with(fake, "input takes 5 % of trainers' time: no feeder is needed"), asked);
-        char *status = report_status(&fake->controller);
+        FREED char *status = report_status(&fake->controller);
         assert_int_equal(strstr(status, "feeders_wanted") != NULL, asked);
-        free(status);
     }
 }
 
@@ -313,10 +309,9 @@ TEST(threads_are_raised_before_feeders_are_added) {
         assert_int_equal(events(fake, "add-feeder"), best);
         assert_int_equal(events(fake, "feeder-threads"), threads >= 4 ? 2 : threads / 2);
         assert_int_equal(working_threads(fake), 4);
-        char *status = report_status(&fake->controller);
+        FREED char *status = report_status(&fake->controller);
         assert_int_equal(line_number(status, "feeder_threads"), threads < 4 ? threads : 4);
         assert_int_equal(line_number(status, "feeder_threads_max"), threads < 8 / best ? threads : 8 / best);
-        free(status);
     }
 }
 
@@ -399,7 +394,7 @@ TEST(status_is_json) {
         give(fake, OPERATOR, &ask_status);
         assert_int_equal(sent(fake, node(OPERATOR), MESSAGE_STATUS, &status), 1);
         assert_int_equal(status.status.request, 3);
-        json_t *object = json_loadb((const char *)status.frames[0]->data, status.frames[0]->size, 0, NULL);
+        json_auto_t *object = json_loadb((const char *)status.frames[0]->data, status.frames[0]->size, 0, NULL);
         assert_non_null(object);
         for (unsigned k = 0; k < sizeof keys / sizeof keys[0]; k++) {
             assert_non_null(json_object_get(object, keys[k]));
@@ -413,7 +408,6 @@ TEST(status_is_json) {
                 assert_non_null(json_object_get(json_array_get(json_object_get(object, "nodes"), n), node_keys[k]));
             }
         }
-        json_decref(object);
         forget(fake);
         play_to(fake, 5);
     }

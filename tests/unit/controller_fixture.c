@@ -91,7 +91,7 @@ static void fake_end(void *context, int code, const char *text) {
 }
 
 static void fake_close(void *context) {
-    struct fake *fake = context;
+    FREED struct fake *fake = context;
     forget(fake);
     controller_close(&fake->controller);
     for (unsigned p = 0; p < PLAYERS_MAX; p++) {
@@ -105,7 +105,6 @@ static void fake_close(void *context) {
     }
     free(fake->store.entries);
     message_close(&fake->newest);
-    free(fake);
 }
 
 struct fake *fake_new(struct job_terms terms) {
@@ -701,7 +700,7 @@ static void player_receive(struct fake *fake, unsigned number, const struct mess
 /* A metric's name may not equal one of the report's own keys, beside which it appears. report_line_owns must know
  * all of these. */
 static void check_keys(const struct fake *fake, const char *line) {
-    json_t *object = json_loads(line, 0, NULL);
+    json_auto_t *object = json_loads(line, 0, NULL);
     const char *key;
     json_t *value;
     const char *type = json_string_value(json_object_get(object, "type"));
@@ -715,7 +714,6 @@ static void check_keys(const struct fake *fake, const char *line) {
             fail_msg("report_line_owns does not know %s of %s", key, line);
         }
     }
-    json_decref(object);
 }
 
 /* Checks that an observer's lines do not change and have no gaps. */
@@ -736,7 +734,7 @@ static void observer_receive(struct fake *fake, const struct message *message) {
 
 void deliver(struct fake *fake) {
     for (unsigned m = 0; m < fake->io.count; m++) { /* more may be sent meanwhile */
-        struct message message = message_share(&fake->io.sent[m].message);
+        CLOSED_BY(message_close) struct message message = message_share(&fake->io.sent[m].message);
         unsigned to = (unsigned)(fake->io.sent[m].to >> ACTOR_PART_BITS) - 1;
         if (to < PLAYERS_MAX && fake->players[to].there && !fake->players[to].stopped) {
             player_receive(fake, to, &message);
@@ -745,7 +743,6 @@ void deliver(struct fake *fake) {
         } else if (to == OPERATOR && message.type == MESSAGE_OUTCOME) {
             fake->observed.outcome = message.outcome;
         }
-        message_close(&message);
     }
     forget(fake);
 }
@@ -849,6 +846,13 @@ struct fake *cluster_new(enum stage stage, uint64_t iterations) {
     return fake;
 }
 
+struct fake *cluster_at(enum stage stage, uint64_t iterations, unsigned reliable, unsigned transient, uint64_t clock) {
+    struct fake *fake = cluster_new(stage, iterations);
+    cluster_open(fake, reliable, transient);
+    play_to(fake, clock);
+    return fake;
+}
+
 struct fake *stored_cluster(enum stage stage, uint64_t iterations) {
     struct fake *fake = cluster_new(stage, iterations);
     fake->options.store = &fake->store.store;
@@ -856,10 +860,9 @@ struct fake *stored_cluster(enum stage stage, uint64_t iterations) {
 }
 
 double line_number(const char *line, const char *key) {
-    json_t *object = json_loads(line, 0, NULL);
+    json_auto_t *object = json_loads(line, 0, NULL);
     assert_non_null(object);
     double value = json_number_value(json_object_get(object, key));
-    json_decref(object);
     return value;
 }
 

@@ -247,6 +247,8 @@ void play_to_end(struct fake *fake);
 /* A cluster in training. */
 void cluster_open(struct fake *fake, unsigned reliable, unsigned transient);
 struct fake *cluster_new(enum stage stage, uint64_t iterations);
+/* A cluster in training, played to `clock`. */
+struct fake *cluster_at(enum stage stage, uint64_t iterations, unsigned reliable, unsigned transient, uint64_t clock);
 struct fake *stored_cluster(enum stage stage, uint64_t iterations);
 double line_number(const char *line, const char *key);
 

@@ -355,7 +355,7 @@ static unsigned told_count(const json_t *node, const char *key) {
 
 static void read_nodes(const struct fake *fake, struct told_node *told) {
     for (size_t l = fake->controller.report.first; l < fake->controller.report.count; l++) {
-        json_t *line = json_loads(controller_line(&fake->controller, l), 0, NULL);
+        json_auto_t *line = json_loads(controller_line(&fake->controller, l), 0, NULL);
         const char *type = json_string_value(json_object_get(line, "type"));
         size_t n;
         json_t *node;
@@ -372,16 +372,13 @@ static void read_nodes(const struct fake *fake, struct told_node *told) {
                 told_of(told, json_array_get(node, 0))->items = json_number_value(json_array_get(node, 1));
             }
         }
-        json_decref(line);
     }
 }
 
 /* The report alone shows each node's roles and its end. */
 TEST(the_report_says_what_nodes_do) {
     struct told_node told[PLAYERS_MAX] = {0};
-    struct fake *fake = cluster_new(STAGE_2, 40);
-    cluster_open(fake, 1, 4);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_2, 40, 1, 4, 5);
     read_nodes(fake, told);
     unsigned serves = 0;
     unsigned shards = 0;
@@ -427,9 +424,7 @@ static void note(struct fake *fake, uint64_t request, const char *text) {
 TEST(a_note_is_reported_once) {
     static const char *const wrong[] = {"", "[]", "{\"type\":\"summary\"}", "{\"text\":\"x\"}", "{\"type\":\"money\""};
     struct message outcome;
-    struct fake *fake = cluster_new(STAGE_1, 20);
-    cluster_open(fake, 1, 1);
-    play_to(fake, 4);
+    struct fake *fake = cluster_at(STAGE_1, 20, 1, 1, 4);
     for (unsigned n = 0; n < 2; n++) {
         note(fake, 17, "{\"type\":\"decision\",\"seconds\":-1,\"text\":\"2 x c4\"}");
         expect_outcome(fake, OPERATOR, 0, "");
@@ -692,9 +687,7 @@ TEST(a_restarted_controller_waits_for_reconnects) {
 /* Three of four nodes are silent at once: the controller suspects its own link and asks again. Nodes that answer
  * stay; the others are lost. */
 TEST(a_silent_majority_is_asked_again) {
-    struct fake *fake = cluster_new(STAGE_1, 30);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 30, 1, 3, 5);
     for (unsigned n = 1; n < 4; n++) {
         fake->players[n].stopped = true;
     }
@@ -720,9 +713,7 @@ TEST(a_silent_majority_is_asked_again) {
 
 /* A silent minority is removed after the timeout, no later. */
 TEST(a_silent_minority_is_not_asked_again) {
-    struct fake *fake = cluster_new(STAGE_1, 30);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 30, 1, 3, 5);
     fake->players[3].stopped = true;
     uint64_t began_us = fake->io.now_us;
     for (unsigned r = 0; fake->controller.progress.failures == 0; r++) {

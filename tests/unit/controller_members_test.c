@@ -11,9 +11,7 @@ static void play_to_failure(struct fake *fake, const char *text) {
 }
 
 static struct fake *deaf_cluster(enum message_type deaf) {
-    struct fake *fake = cluster_new(STAGE_2, 1000);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_2, 1000, 1, 3, 5);
     fake->players[2].deaf = deaf;
     return fake;
 }

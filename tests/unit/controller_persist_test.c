@@ -269,12 +269,11 @@ TEST(the_stop_criteria_are_known) {
                                       "\"tolerance_iterations\":3}"),
                      1);
     char *text = report_status(&fake->controller);
-    json_t *status = json_loads(text, 0, NULL);
+    json_auto_t *status = json_loads(text, 0, NULL);
     assert_int_equal(json_integer_value(json_object_get(status, "iterations")), 100);
     assert_true(json_number_value(json_object_get(status, "until_seconds")) == 90.5);
     assert_true(json_number_value(json_object_get(status, "tolerance")) == 1e-4);
     assert_int_equal(json_integer_value(json_object_get(status, "tolerance_iterations")), 3);
-    json_decref(status);
     free(text);
     fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 7});
     fake_start(fake);
@@ -287,8 +286,8 @@ TEST(the_stop_criteria_are_known) {
 }
 
 static bool is_expected(struct fake *fake, const char *name) {
-    char *text = report_status(&fake->controller);
-    json_t *status = json_loads(text, 0, NULL);
+    FREED char *text = report_status(&fake->controller);
+    json_auto_t *status = json_loads(text, 0, NULL);
     json_t *expected = json_object_get(status, "expected");
     bool found = false;
     for (size_t e = 0; e < json_array_size(expected); e++) {
@@ -296,8 +295,6 @@ static bool is_expected(struct fake *fake, const char *name) {
         assert_string_equal(json_string_value(json_object_get(machine, "tier")), "transient");
         found = found || strcmp(json_string_value(json_object_get(machine, "name")), name) == 0;
     }
-    json_decref(status);
-    free(text);
     return found;
 }
 

@@ -28,9 +28,7 @@ TEST(a_transient_node_dies) {
 
 /* Each silence gives one line after half of the timeout, and one when the node is heard again. */
 TEST(a_silent_node_is_reported_before_it_is_given_up) {
-    struct fake *fake = cluster_new(STAGE_1, 20);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 20, 1, 3, 5);
     assert_int_equal(lines_with(fake, "\"event\":\"silent\""), 0);
     for (unsigned silences = 1; silences <= 2; silences++) {
         fake->players[1].stopped = true;
@@ -232,9 +230,7 @@ TEST(a_refusal_costs_no_node_that_answers) {
 
 /* A pulse that the controller can't reach is dialed more and more rarely, and reported once. */
 TEST(a_pulse_that_cannot_be_reached) {
-    struct fake *fake = cluster_new(STAGE_1, 30);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 30, 1, 3, 5);
     for (unsigned second = 0; second < 100; second++) {
         fake->io.now_us += 1000 * 1000;
         pulse(fake, 2, PULSE_ANSWER, 0, 0);
@@ -272,12 +268,12 @@ TEST(a_crash_that_is_told_late) {
         fake->players[n].there = false;
         char name[8];
         snprintf(name, sizeof name, "n%u", n);
+        CLOSED_BY(message_close)
         struct message gone = {.type = MESSAGE_GONE, .gone = {.request = n, .signal = 11}, .frame_count = 1};
         char frame[WIRE_NAME_MAX] = {0};
         snprintf(frame, sizeof frame, "%s", name);
         gone.frames[0] = buffer_copy(frame, sizeof frame);
         controller_receive(&fake->controller, OPERATOR, &gone);
-        message_close(&gone);
     }
     assert_true(lines_with(fake, " and then n3 ") > 0);
     assert_true(fake->controller.phase >= PHASE_LEAVE);
@@ -539,9 +535,7 @@ TEST(recovery_step_by_step) {
 }
 
 TEST(a_second_failure_while_fenced) {
-    struct fake *fake = cluster_new(STAGE_2, 20);
-    cluster_open(fake, 1, 4);
-    play_to(fake, 11);
+    struct fake *fake = cluster_at(STAGE_2, 20, 1, 4, 11);
     fake->players[1].there = false;
     ask(fake, OPERATOR, MESSAGE_GONE, "n1");
     assert_int_equal(fake->controller.plan.epoch, 2);
@@ -615,9 +609,7 @@ TEST(lost_partitions_come_from_caches) {
 
 /* A single node is left without copies of some partitions: it goes on with its cache. */
 TEST(one_is_left_with_a_cache) {
-    struct fake *fake = cluster_new(STAGE_TRANSIENT, 40);
-    cluster_open(fake, 0, 6);
-    play_to(fake, 9);
+    struct fake *fake = cluster_at(STAGE_TRANSIENT, 40, 0, 6, 9);
     fake->players[5].caches = true;
     lose(fake, 0, 4);
     expect_good_end(fake, 40);
@@ -651,9 +643,7 @@ TEST(what_caches_can_not_replace) {
 
 /* Copies are used before caches. A node with neither takes no part. */
 TEST(copies_go_before_caches) {
-    struct fake *fake = cluster_new(STAGE_TRANSIENT, 40);
-    cluster_open(fake, 0, 4);
-    play_to(fake, 9);
+    struct fake *fake = cluster_at(STAGE_TRANSIENT, 40, 0, 4, 9);
     for (unsigned n = 1; n < 4; n++) {
         fake->players[n].caches = true;
     }
@@ -678,9 +668,7 @@ static bool has_partitions(const struct fake *fake, unsigned number) {
  * group. */
 TEST(a_cache_makes_nobody_a_follower) {
     enum { NODES = 2 * PARTITIONS + 1 }; /* so that at least one node has no partition */
-    struct fake *fake = cluster_new(STAGE_TRANSIENT, 40);
-    cluster_open(fake, 0, NODES);
-    play_to(fake, 9);
+    struct fake *fake = cluster_at(STAGE_TRANSIENT, 40, 0, NODES, 9);
     unsigned idle = 0;
     while (idle < NODES && has_partitions(fake, idle)) {
         idle++;
@@ -703,9 +691,7 @@ TEST(a_cache_makes_nobody_a_follower) {
 
 /* Several failures; each recovery ends before the next failure. */
 TEST(catch_ups_are_taken_over) {
-    struct fake *fake = cluster_new(STAGE_1, 20);
-    cluster_open(fake, 1, 4);
-    play_to(fake, 11);
+    struct fake *fake = cluster_at(STAGE_1, 20, 1, 4, 11);
     for (unsigned n = 4; n > 1; n--) {
         fake->players[n].there = false;
         ask(fake, OPERATOR, MESSAGE_GONE, player_names[n]);
@@ -720,9 +706,7 @@ TEST(catch_ups_are_taken_over) {
 TEST(all_transient_nodes_die) {
     static const uint64_t lost[] = {0, WIRE_CLOCK_NEVER};
     for (unsigned l = 0; l < 2; l++) {
-        struct fake *fake = cluster_new(STAGE_3, 20);
-        cluster_open(fake, 1, 3);
-        play_to(fake, 11);
+        struct fake *fake = cluster_at(STAGE_3, 20, 1, 3, 11);
         for (unsigned n = 1; n <= 3; n++) {
             fake->players[n].lost_until = lost[l];
         }
@@ -772,9 +756,7 @@ TEST(a_newcomer_works_when_all_workers_are_lost) {
 }
 
 TEST(all_nodes_are_lost) {
-    struct fake *fake = cluster_new(STAGE_1, 20);
-    cluster_open(fake, 1, 2);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 20, 1, 2, 5);
     for (unsigned n = 0; n < 3; n++) {
         fake->players[n].there = false;
     }
@@ -785,9 +767,7 @@ TEST(all_nodes_are_lost) {
 
 /* A node that was declared dead and wakes up is refused; it may register as a new node. */
 TEST(the_dead_rejoin) {
-    struct fake *fake = cluster_new(STAGE_1, 40);
-    cluster_open(fake, 1, 2);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 40, 1, 2, 5);
     fake->players[2].stopped = true;
     play_to(fake, 9);
     assert_int_equal(fake->controller.progress.failures, 1);
@@ -833,9 +813,7 @@ TEST(accusations) {
         unsigned accusers, accused, victim;
     } cases[] = {{1 << 3 | 1 << 0, 1, 1}, {1 << 0, 1, 1}, {1 << 3, 0, 3}, {1 << 3, 1, 3}};
     for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        struct fake *fake = cluster_new(STAGE_2, 200);
-        cluster_open(fake, 1, 3);
-        play_to(fake, 5);
+        struct fake *fake = cluster_at(STAGE_2, 200, 1, 3, 5);
         for (unsigned n = 0; n < 4; n++) {
             fake->players[n].accuses = (cases[c].accusers >> n & 1) != 0 ? node(cases[c].accused) : ACTOR_NONE;
         }
@@ -878,9 +856,7 @@ TEST(a_reliable_node_is_given_up_late) {
 
 /* An accused node that is silent towards the controller too is removed for its silence; its accuser stays. */
 TEST(who_accuses_a_dead_node_is_well) {
-    struct fake *fake = cluster_new(STAGE_2, 200);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_2, 200, 1, 3, 5);
     fake->players[1].stopped = true;
     fake->players[3].accuses = node(1);
     for (unsigned r = 0; fake->controller.progress.failures == 0; r++) {
@@ -896,9 +872,7 @@ TEST(who_accuses_a_dead_node_is_well) {
 
 /* Accusations made before a fence are void after it. */
 TEST(old_accusations_are_void) {
-    struct fake *fake = cluster_new(STAGE_1, 20);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_1, 20, 1, 3, 5);
     fake->players[3].there = false;
     ask(fake, OPERATOR, MESSAGE_GONE, "n3");
     play_to(fake, 9);
@@ -911,9 +885,7 @@ TEST(old_accusations_are_void) {
 
 /* A dismissed node's silence is no failure either, nor is its accusation of others. */
 TEST(who_was_dismissed_is_not_accused) {
-    struct fake *fake = cluster_new(STAGE_2, 60);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_2, 60, 1, 3, 5);
     ask(fake, OPERATOR, MESSAGE_EVICT, "n1");
     for (unsigned r = 0; fake->controller.change.state != CHANGE_SWITCH; r++) {
         assert_true(r < ROUNDS_MAX);
@@ -953,9 +925,7 @@ static bool plan_has(const struct fake *fake, unsigned number) {
 
 /* The other nodes would try to connect to the node forever. */
 TEST(no_plan_names_who_has_left) {
-    struct fake *fake = cluster_new(STAGE_2, 60);
-    cluster_open(fake, 1, 3);
-    play_to(fake, 5);
+    struct fake *fake = cluster_at(STAGE_2, 60, 1, 3, 5);
     assert_true(plan_has(fake, 1));
     ask(fake, OPERATOR, MESSAGE_EVICT, "n1");
     for (unsigned r = 0; fake->controller.progress.evictions == 0; r++) {

@@ -233,12 +233,17 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    struct fixture *fixture = *state;
+    FREED struct fixture *fixture = *state;
     credentials_close(fixture->credentials);
     http_close(fixture->http);
     http_server_close(fixture->server);
-    free(fixture);
     return files_close(state);
+}
+
+/* Opens the chain anew and gets its credentials. */
+static void get_chain(struct fixture *fixture) {
+    open_chain(fixture);
+    get(fixture);
 }
 
 static void check_value(const struct fixture *fixture, const char *key, const char *secret, const char *token) {
@@ -264,8 +269,7 @@ TEST(environment_goes_first) {
     check_value(fixture, "ENV", "SESAME", "");
     assert_string_equal(fixture->value.source, "environment");
     setenv("AWS_SESSION_TOKEN", "TOKEN", 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_value(fixture, "ENV", "SESAME", "TOKEN");
     credentials_expired(fixture->credentials);
     get(fixture);
@@ -287,8 +291,7 @@ TEST(half_an_environment) {
     setenv("AWS_CREDENTIAL_EXPIRATION", "2001-01-01T00:00:00Z", 1);
     open_wrong(fixture, "AWS_CREDENTIAL_EXPIRATION");
     setenv("AWS_CREDENTIAL_EXPIRATION", "2016-01-01T00:00:00Z", 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     assert_false(fixture->have);
     assert_non_null(strstr(fixture->why, "expired"));
 }
@@ -312,15 +315,13 @@ TEST(files) {
     check_value(fixture, "FILE", "SESAME/+=", "TOKEN==");
     assert_non_null(strstr(fixture->value.source, "profile default of /tmp/"));
     setenv("AWS_PROFILE", "dev", 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_value(fixture, "DEV", "SESAMEDEV", "");
     assert_string_equal(credentials_region(fixture->credentials), "eu-west-1");
     assert_null(credentials_endpoint(fixture->credentials)); /* AWS_ENDPOINT_URL_S3 is S3's alone */
     setenv("AWS_PROFILE", "other one", 1);
     setenv("AWS_DEFAULT_REGION", "us-west-2", 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_value(fixture, "OTHER", "SESAMEOTHER", "");
     assert_string_equal(credentials_region(fixture->credentials), "us-west-2");
     setenv("AWS_PROFILE", "nobody", 1);
@@ -388,8 +389,7 @@ TEST(refused_keys_are_read_again) {
     struct fixture *fixture = *state;
     setenv("AWS_SHARED_CREDENTIALS_FILE", in_folder("other"), 1);
     write_text("other", "[default]\naws_access_key_id=ONE\naws_secret_access_key=SESAME\n");
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     write_text("other", "[default]\naws_access_key_id=TWO\naws_secret_access_key=SESAME\n");
     get(fixture);
     check_value(fixture, "ONE", "SESAME", "");
@@ -399,8 +399,7 @@ TEST(refused_keys_are_read_again) {
 }
 
 static void check_role_fails(struct fixture *fixture, const char *why) {
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     assert_false(fixture->have);
     if (strstr(fixture->why, why) == NULL) {
         fail_msg("'%s' is not in: %s", why, fixture->why);
@@ -526,8 +525,7 @@ TEST(web_identity) {
     sts_is(fixture);
     token_is(fixture, "head.body+/=.sign\n");
     setenv("AWS_ROLE_SESSION_NAME", "me@work", 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_value(fixture, "ROLE0", "SESAME-sts0", "TOKEN-sts0");
     assert_string_equal(fixture->value.source, "role arn:aws:iam::1:role/web");
     check_field(fixture->sts_bodies[0], "Action", "AssumeRoleWithWebIdentity");
@@ -549,8 +547,7 @@ TEST(web_identity) {
     assert_non_null(strstr(fixture->why, "no token"));
     unsetenv("AWS_ROLE_SESSION_NAME");
     setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere/token", 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     assert_false(fixture->have);
     assert_non_null(strstr(fixture->why, "AWS_WEB_IDENTITY_TOKEN_FILE /nowhere/token: No such file"));
 }
@@ -561,8 +558,7 @@ TEST(web_identity_is_renewed) {
     sts_is(fixture);
     token_is(fixture, "token");
     fixture->lives_s = 200;
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     assert_string_equal(fixture->value.key_id, "ROLE0");
     fixture->lives_s = 7200;
     while (strcmp(fixture->value.key_id, "ROLE1") != 0) {
@@ -582,14 +578,12 @@ TEST(web_identity_of_a_profile) {
              "role_session_name = mine\n[profile user]\nrole_arn = arn:aws:iam::2:role/q\nsource_profile = default\n",
              in_folder(""));
     write_text(".aws/config", config);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_value(fixture, "ROLE0", "SESAME-sts0", "TOKEN-sts0");
     check_field(fixture->sts_bodies[0], "WebIdentityToken", "of-profile");
     check_field(fixture->sts_bodies[0], "RoleSessionName", "mine");
     setenv("AWS_PROFILE", "user", 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_value(fixture, "ROLE2", "SESAME-sts2", "TOKEN-sts2");
     assert_string_equal(fixture->value.source, "role arn:aws:iam::2:role/q");
     assert_non_null(strstr(fixture->sts_authorizations[2], "Credential=ROLE1/"));
@@ -608,8 +602,7 @@ TEST(assumed_role) {
     setenv("AWS_PROFILE", "outer", 1);
     open_wrong(fixture, "external_id: expected");
     setenv("AWS_PROFILE", "last", 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_value(fixture, "ROLE1", "SESAME-sts1", "TOKEN-sts1");
     check_field(fixture->sts_bodies[0], "Action", "AssumeRole");
     check_field(fixture->sts_bodies[0], "RoleArn", "arn%3Aaws%3Aiam%3A%3A1%3Arole%2Finner");
@@ -638,21 +631,18 @@ TEST(sources_of_roles) {
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         char wanted[64];
         setenv("AWS_PROFILE", names[i][0], 1);
-        open_chain(fixture);
-        get(fixture);
+        get_chain(fixture);
         assert_true(fixture->have);
         snprintf(wanted, sizeof wanted, "Credential=%s/", names[i][1]);
         assert_non_null(strstr(fixture->sts_authorizations[i], wanted));
     }
     /* Order: keys of the environment, the profile's role, a token. */
     token_is(fixture, "token");
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_field(fixture->sts_bodies[3], "Action", "AssumeRole");
     setenv("AWS_ACCESS_KEY_ID", "ENV", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "SESAME", 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_value(fixture, "ENV", "SESAME", "");
     assert_int_equal(fixture->sts_asked, 4);
 }
@@ -690,8 +680,7 @@ TEST(sts_errors) {
     fixture->sts_status = 200;
     fixture->sts = NULL;
     fixture->sts_failures = 2;
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     assert_true(fixture->have);
     fixture->sts_failures = 3;
     fixture->sts_asked = 0;
@@ -767,19 +756,16 @@ TEST(container) {
     struct fixture *fixture = *state;
     container_is(fixture);
     setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "Bearer abc", 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_value(fixture, "KEY-box", "SESAME-box", "TOKEN-box");
     assert_string_equal(fixture->value.source, "container endpoint");
     assert_string_equal(fixture->authorization, "Bearer abc");
     write_text("token", "from-a-file\n");
     setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", in_folder("token"), 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     assert_string_equal(fixture->authorization, "from-a-file");
     write_text("token", "\n");
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     assert_false(fixture->have);
     assert_non_null(strstr(fixture->why, "no token"));
 }
@@ -788,12 +774,10 @@ TEST(container_is_asked_again) {
     struct fixture *fixture = *state;
     container_is(fixture);
     fixture->failures = 2;
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_value(fixture, "KEY-box", "SESAME-box", "TOKEN-box");
     fixture->failures = 3;
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     assert_false(fixture->have);
     assert_non_null(strstr(fixture->why, "status 500"));
     assert_int_equal(fixture->asked, 6);
@@ -824,8 +808,7 @@ TEST(container_addresses) {
         assert_non_null(strstr(fixture->why, "AWS_CONTAINER_CREDENTIALS_FULL_URI"));
     }
     setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "https://127.0.0.1:1/", 1);
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     assert_false(fixture->have);
     assert_non_null(strstr(fixture->why, "status 0")); /* a request was tried */
 }
@@ -834,8 +817,7 @@ TEST(container_addresses) {
 
 TEST(role) {
     struct fixture *fixture = *state;
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     check_value(fixture, "KEY-role", "SESAME-role", "TOKEN-role");
     assert_string_equal(fixture->value.source, "instance role a-role");
     get(fixture);
@@ -906,8 +888,7 @@ TEST(a_failure_is_not_remembered) {
 TEST(refresh_in_the_background) {
     struct fixture *fixture = *state;
     fixture->lives_s = 200;
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     assert_string_equal(fixture->value.key_id, "KEY-1");
     fixture->lives_s = 7200;
     credentials_get(fixture->credentials, done, fixture);
@@ -926,8 +907,7 @@ TEST(refresh_in_the_background) {
 TEST(a_refresh_that_fails) {
     struct fixture *fixture = *state;
     fixture->lives_s = 200;
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     fixture->keys_status = 500;
     for (int after = 0; after < 3;) {
         get(fixture);
@@ -941,8 +921,7 @@ TEST(a_refresh_that_fails) {
 TEST(what_expires_at_once_waits_for_the_next) {
     struct fixture *fixture = *state;
     fixture->lives_s = 3;
-    open_chain(fixture);
-    get(fixture);
+    get_chain(fixture);
     assert_string_equal(fixture->value.key_id, "KEY-1");
     while (time(NULL) <= fixture->value.expires) {
         usleep(10 * 1000);

@@ -163,7 +163,7 @@ static void check_item(const struct fixture *f, const struct item *item, unsigne
 
 /* Checks that the set has exactly the items of these shards, and their totals. */
 static void check_set(const struct fixture *f, const struct shards *shards, const struct data_set *set) {
-    unsigned *seen = calloc(RATINGS, sizeof *seen);
+    FREED unsigned *seen = calloc(RATINGS, sizeof *seen);
     const void *items;
     double count = 0;
     double highest = -INFINITY;
@@ -195,12 +195,11 @@ static void check_set(const struct fixture *f, const struct shards *shards, cons
     assert_true(set->totals[WIRE_TOTALS / 2] == highest);
     assert_true(set->totals[WIRE_TOTALS / 2 + 1] == -INFINITY);
     assert_true((double)(set->count + set->test_count) == count);
-    free(seen);
 }
 
 /* Within a round no two threads share a user or item. A user's items stay in one part and thread. */
 static void check_arrangement(unsigned clocks, unsigned threads) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards all = some_shards(0, 1);
     unsigned thread_of_user[USERS * 2];
     fixture_open(&f, 0);
@@ -232,7 +231,6 @@ static void check_arrangement(unsigned clocks, unsigned threads) {
     }
     assert_int_equal(set.count, RATINGS * 9 / 10);
     data_set_close(&f.data, &set);
-    fixture_close(&f);
 }
 
 TEST(every_item_once_and_no_shared_rows) {
@@ -244,7 +242,7 @@ TEST(every_item_once_and_no_shared_rows) {
 }
 
 TEST(threads_share_the_work) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards all = some_shards(0, 1);
     fixture_open(&f, 0);
     data_pin(&f.data, all.numbers, all.count);
@@ -259,7 +257,6 @@ TEST(threads_share_the_work) {
         assert_in_range(count, RATINGS * 9 / 10 / 3 - 100, RATINGS * 9 / 10 / 3 + 100);
     }
     data_set_close(&f.data, &set);
-    fixture_close(&f);
 }
 
 TEST(the_order_does_not_depend_on_who_was_faster) {
@@ -301,7 +298,7 @@ TEST(without_a_budget_only_own_shards_are_kept) {
 }
 
 TEST(what_fits_is_taken_over_without_reading) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards own = some_shards(0, 2);
     struct shards others = some_shards(1, 2);
     fixture_open(&f, ALL_BYTES);
@@ -314,7 +311,6 @@ TEST(what_fits_is_taken_over_without_reading) {
     data_unpin(&f.data, own.numbers, own.count);
     data_unpin(&f.data, others.numbers, others.count);
     assert_true(f.data.bytes == RATINGS * ITEM_BYTES);
-    fixture_close(&f);
 }
 
 /* Shards that were in a set before are copied: any sets, in any order, equal sets made from the start. */
@@ -345,7 +341,7 @@ TEST(a_set_is_the_same_whatever_was_before) {
 
 /* All sets of a node have an item in the same part of the iteration, so a shard may move between two clocks. */
 TEST(a_shard_keeps_its_parts) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards all = some_shards(0, 1);
     struct shards third = some_shards(1, 3);
     uint32_t part_of[RATINGS];
@@ -368,11 +364,10 @@ TEST(a_shard_keeps_its_parts) {
     }
     data_set_close(&f.data, &sets[0]);
     data_set_close(&f.data, &sets[1]);
-    fixture_close(&f);
 }
 
 TEST(what_was_dropped_is_read_again_and_counts_once) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards own = some_shards(0, 2);
     struct shards others = some_shards(1, 2);
     fixture_open(&f, ALL_BYTES * 3 / 4); /* the other shards are kept at first, then dropped */
@@ -387,11 +382,10 @@ TEST(what_was_dropped_is_read_again_and_counts_once) {
     data_set_close(&f.data, &first);
     data_set_close(&f.data, &second);
     data_set_close(&f.data, &again);
-    fixture_close(&f);
 }
 
 TEST(what_was_left_longest_ago_goes_first) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards quarters[4];
     fixture_open(&f, ALL_BYTES * 3 / 5);
     for (uint32_t q = 0; q < 4; q++) {
@@ -408,12 +402,11 @@ TEST(what_was_left_longest_ago_goes_first) {
     assert_true(f.data.bytes <= ALL_BYTES * 3 / 5);
     assert_true(data_pin(&f.data, quarters[0].numbers, quarters[0].count));
     assert_false(data_pin(&f.data, quarters[1].numbers, quarters[1].count));
-    fixture_close(&f);
 }
 
 /* A failed reading leaves nothing; the next reading reads what was missing. */
 TEST(half_a_reading_counts_for_nothing) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards own = some_shards(0, 3);
     fixture_open(&f, ALL_BYTES);
     assert_false(data_pin(&f.data, own.numbers, own.count));
@@ -433,14 +426,13 @@ TEST(half_a_reading_counts_for_nothing) {
     struct data_set set = arrange(&f, &own, 3, 2, 5);
     check_set(&f, &own, &set);
     data_set_close(&f.data, &set);
-    fixture_close(&f);
 }
 
 /* Items without rows are assigned to shards by their place in the input, which is the same on every node. */
 TEST(items_without_rows) {
     unsigned seen[RATINGS] = {0};
     for (uint32_t node = 0; node < 2; node++) {
-        struct fixture f;
+        CLOSED_BY(fixture_close) struct fixture f;
         struct shards own = some_shards(node, 2);
         fixture_open(&f, 0);
         f.app.item_rows = 0;
@@ -457,7 +449,6 @@ TEST(items_without_rows) {
             seen[(unsigned)value]++;
         }
         data_set_close(&f.data, &set);
-        fixture_close(&f);
     }
     for (unsigned n = 0; n < RATINGS; n++) {
         assert_int_equal(seen[n], 1);
@@ -507,7 +498,7 @@ static bool read_changed(struct fixture *f, unsigned chunks, bool backwards, enu
 TEST(every_node_has_the_same_fingerprint) {
     struct wire_input_shard first[SHARDS];
     for (unsigned node = 0; node < 4; node++) {
-        struct fixture f;
+        CLOSED_BY(fixture_close) struct fixture f;
         struct shards own = some_shards(node, 4);
         fixture_open(&f, node % 2 == 0 ? 0 : ALL_BYTES);
         data_pin(&f.data, own.numbers, own.count);
@@ -519,13 +510,12 @@ TEST(every_node_has_the_same_fingerprint) {
             items += first[s].items;
         }
         assert_int_equal(items, RATINGS);
-        fixture_close(&f);
     }
 }
 
 /* An item differs in its bytes, a key or a flag, is missing, or is there twice; or two items have exchanged bytes. */
 TEST(whatever_differs_in_one_item_is_in_the_fingerprint) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct wire_input_shard first[SHARDS];
     uint64_t keys[2];
     fixture_open(&f, 0);
@@ -551,7 +541,6 @@ TEST(whatever_differs_in_one_item_is_in_the_fingerprint) {
     data_read_end(&f.data, false);
     assert_false(data_input_news(&f.data)); /* half a reading gives no fingerprint */
     assert_memory_equal(f.data.input, first, sizeof first);
-    fixture_close(&f);
 }
 
 /* Every byte of an item counts, at any length, and so does the length. */
@@ -627,7 +616,7 @@ static void drop_samples(struct fixture *f, const struct shards *shards, struct 
 }
 
 TEST(samples_are_dealt_in_equal_numbers) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards own = some_shards(0, 2);
     samples_open(&f, 0);
     data_pin(&f.data, own.numbers, own.count);
@@ -645,14 +634,13 @@ TEST(samples_are_dealt_in_equal_numbers) {
         }
     }
     data_set_close(&f.data, &set);
-    fixture_close(&f);
 }
 
 /* Sets are made from live sets, in any order. Samples in no set are kept within the budget. */
 TEST(samples_are_in_memory_once) {
-    unsigned *seen = calloc(RATINGS, sizeof *seen);
-    unsigned *seen_again = calloc(RATINGS, sizeof *seen_again);
-    struct fixture f;
+    FREED unsigned *seen = calloc(RATINGS, sizeof *seen);
+    FREED unsigned *seen_again = calloc(RATINGS, sizeof *seen_again);
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards all = some_shards(0, 1);
     struct shards half = some_shards(0, 2);
     struct shards quarter = some_shards(0, 4);
@@ -678,16 +666,13 @@ TEST(samples_are_in_memory_once) {
         assert_int_equal(seen_again[n], 1);
     }
     data_set_close(&f.data, &again);
-    fixture_close(&f);
-    free(seen);
-    free(seen_again);
 }
 
 TEST(samples_beyond_the_budget_go) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards half = some_shards(0, 2);
     struct shards other = some_shards(1, 2);
-    unsigned *seen = calloc(RATINGS, sizeof *seen);
+    FREED unsigned *seen = calloc(RATINGS, sizeof *seen);
     samples_open(&f, 0);
     data_pin(&f.data, half.numbers, half.count);
     read_samples(&f);
@@ -703,8 +688,6 @@ TEST(samples_beyond_the_budget_go) {
         assert_int_equal(seen[n], 1);
     }
     data_set_close(&f.data, &set);
-    fixture_close(&f);
-    free(seen);
 }
 
 /* ---- Varied items ---- */
@@ -744,7 +727,7 @@ static void make_varied(unsigned n, struct varied *varied) {
 }
 
 static size_t read_varied(struct fixture *f, unsigned chunks, bool backwards) {
-    struct varied *varied = calloc(1, sizeof *varied);
+    FREED struct varied *varied = calloc(1, sizeof *varied);
     size_t kept = 0;
     data_read_begin(&f->data);
     for (unsigned c = 0; c < chunks; c++) {
@@ -759,7 +742,6 @@ static size_t read_varied(struct fixture *f, unsigned chunks, bool backwards) {
         data_chunk_close(&f->data, chunk);
     }
     data_read_end(&f->data, true);
-    free(varied);
     return kept;
 }
 
@@ -768,8 +750,8 @@ static size_t read_varied(struct fixture *f, unsigned chunks, bool backwards) {
 TEST(varied_items_are_in_the_fingerprint) {
     struct wire_input_shard first[SHARDS];
     for (unsigned change = 0; change < 7; change++) {
-        struct fixture f;
-        struct varied *varied = calloc(1, sizeof *varied);
+        CLOSED_BY(fixture_close) struct fixture f;
+        FREED struct varied *varied = calloc(1, sizeof *varied);
         varied_open(&f, change % 2 == 0 ? 0 : ALL_BYTES);
         data_read_begin(&f.data);
         struct data_chunk *chunk = data_chunk_open(&f.data, 0, 0);
@@ -793,14 +775,12 @@ TEST(varied_items_are_in_the_fingerprint) {
             memcpy(first, f.data.input, sizeof first);
         }
         assert_true((memcmp(f.data.input, first, sizeof first) != 0) == (change > 0));
-        fixture_close(&f);
-        free(varied);
     }
 }
 
 /* Checks the items of a call, marks them with `mark`, and returns their size in bytes. */
 static size_t check_varied(const struct fixture *f, const void *items, size_t count, unsigned mark, unsigned *marks) {
-    struct varied *varied = calloc(1, sizeof *varied);
+    FREED struct varied *varied = calloc(1, sizeof *varied);
     const struct aml_item *item = items;
     for (size_t i = 0; i < count; i++, item = aml_item_next(item)) {
         const uint32_t *slots = aml_item_slots(item);
@@ -819,7 +799,6 @@ static size_t check_varied(const struct fixture *f, const void *items, size_t co
         assert_int_equal(marks[n], 0);
         marks[n] = mark;
     }
-    free(varied);
     return (size_t)((const unsigned char *)item - (const unsigned char *)items);
 }
 
@@ -927,7 +906,7 @@ TEST(varied_items_without_rows_come_back) {
 }
 
 TEST(varied_records_keep_to_the_budget) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards half = some_shards(0, 2);
     struct shards other = some_shards(1, 2);
     varied_open(&f, SIZE_MAX);
@@ -948,7 +927,6 @@ TEST(varied_records_keep_to_the_budget) {
     set = arrange(&f, &other, 2, 2, 5);
     free(mark_varied(&f, &set));
     data_set_close(&f.data, &set);
-    fixture_close(&f);
 }
 
 /* ---- Shards from other nodes ---- */
@@ -1020,8 +998,8 @@ TEST(ratings_of_another_node) {
 
 /* With one thread the order of the items does not depend on slots: it is the order of the sending node. */
 TEST(the_order_of_ratings_of_another_node) {
-    struct fixture read;
-    struct fixture taken;
+    CLOSED_BY(fixture_close) struct fixture read;
+    CLOSED_BY(fixture_close) struct fixture taken;
     struct shards all = some_shards(0, 1);
     fixture_open(&read, 0);
     fixture_open(&taken, 0);
@@ -1041,13 +1019,11 @@ TEST(the_order_of_ratings_of_another_node) {
     }
     data_set_close(&read.data, &first);
     data_set_close(&taken.data, &second);
-    fixture_close(&read);
-    fixture_close(&taken);
 }
 
 TEST(samples_of_another_node) {
-    struct fixture read;
-    struct fixture taken;
+    CLOSED_BY(fixture_close) struct fixture read;
+    CLOSED_BY(fixture_close) struct fixture taken;
     struct shards half = some_shards(0, 2);
     samples_open(&read, 0);
     samples_open(&taken, 0);
@@ -1062,13 +1038,11 @@ TEST(samples_of_another_node) {
     assert_memory_equal(first.totals, second.totals, sizeof first.totals);
     data_set_close(&read.data, &first);
     data_set_close(&taken.data, &second);
-    fixture_close(&read);
-    fixture_close(&taken);
 }
 
 TEST(varied_items_of_another_node) {
-    struct fixture read;
-    struct fixture taken;
+    CLOSED_BY(fixture_close) struct fixture read;
+    CLOSED_BY(fixture_close) struct fixture taken;
     struct shards half = some_shards(1, 2);
     varied_open(&read, 0);
     varied_open(&taken, 0);
@@ -1084,8 +1058,6 @@ TEST(varied_items_of_another_node) {
     free(marks[1]);
     data_set_close(&read.data, &first);
     data_set_close(&taken.data, &second);
-    fixture_close(&read);
-    fixture_close(&taken);
 }
 
 static int no_slots(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
@@ -1094,7 +1066,7 @@ static int no_slots(void *context, unsigned table, const uint64_t *keys, uint32_
 }
 
 TEST(a_full_cache_is_an_error) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards all = some_shards(0, 1);
     struct data_set set;
     struct error error = {0};
@@ -1106,11 +1078,10 @@ TEST(a_full_cache_is_an_error) {
                                   &(struct data_dealing){.clocks = 1, .threads = 1, .seed = 5}, &rows, &set, &error),
                      AML_ELIMIT);
     assert_string_equal(error.text, "table 0 is full");
-    fixture_close(&f);
 }
 
 TEST(no_items_at_all) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards all = some_shards(0, 1);
     const void *items;
     fixture_open(&f, 0);
@@ -1121,7 +1092,6 @@ TEST(no_items_at_all) {
     assert_int_equal(data_block(&set, 1, 0, 1, 1, &items), 0);
     assert_int_equal(data_tests(&set, 1, &items), 0);
     data_set_close(&f.data, &set);
-    fixture_close(&f);
 }
 
 /* ---- Parts of an input ---- */
@@ -1207,7 +1177,7 @@ TEST(shards_put_together_are_those_of_a_whole_reading) {
     for (unsigned own = 0; own < 2; own++) {
         struct fixture nodes[PARTS];
         struct shards shards[PARTS];
-        struct fixture whole;
+        CLOSED_BY(fixture_close) struct fixture whole;
         struct shards all = some_shards(0, 1);
         fixture_open(&whole, 0);
         data_pin(&whole.data, all.numbers, all.count);
@@ -1233,16 +1203,15 @@ TEST(shards_put_together_are_those_of_a_whole_reading) {
         for (uint32_t p = 0; p < PARTS; p++) {
             fixture_close(&nodes[p]);
         }
-        fixture_close(&whole);
     }
 }
 
 /* A node reads a lost node's part for its own shards only. Later it takes over a shard, and reads that shard's piece
  * of another lost part. */
 TEST(parts_that_nobody_gives_are_read) {
-    struct fixture node;
-    struct fixture other;
-    struct fixture whole;
+    CLOSED_BY(fixture_close) struct fixture node;
+    CLOSED_BY(fixture_close) struct fixture other;
+    CLOSED_BY(fixture_close) struct fixture whole;
     struct shards all = some_shards(0, 1);
     struct shards own = some_shards(0, 2);
     struct shards later = some_shards(1, 8);
@@ -1274,14 +1243,11 @@ TEST(parts_that_nobody_gives_are_read) {
     node.data.budget = 0; /* without a budget the part is dropped */
     data_settle(&node.data);
     assert_true(node.data.division.bytes == 0);
-    fixture_close(&node);
-    fixture_close(&other);
-    fixture_close(&whole);
 }
 
 /* Pieces that do not fit in memory are given up: the node then reads all, and puts the rest on disk. */
 TEST(pieces_beyond_the_memory_are_given_up) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards own = some_shards(0, 2);
     uint32_t missing[PARTS];
     fixture_open(&f, 0);
@@ -1298,12 +1264,11 @@ TEST(pieces_beyond_the_memory_are_given_up) {
     f.data.limit.bytes = SIZE_MAX;
     read_files(&f, PARTS, false);
     assert_true(data_pin(&f.data, own.numbers, own.count));
-    fixture_close(&f);
 }
 
 /* An app without files that the library reads can't be divided. */
 TEST(what_read_emits_itself_is_not_divided) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct shards own = some_shards(0, 2);
     fixture_open(&f, 0);
     data_pin(&f.data, own.numbers, own.count);
@@ -1323,5 +1288,4 @@ TEST(what_read_emits_itself_is_not_divided) {
     uint32_t lacking[SHARDS];
     assert_int_equal(data_missing_parts(&f.data, own.numbers, own.count, lacking), 0);
     assert_false(data_is_divided(&f.data));
-    fixture_close(&f);
 }

@@ -50,8 +50,7 @@ TEST(json_takes_every_text) {
         bytes[length] = '\0';
         struct error error = {0};
         error_set(&error, AML_EINPUT, "%s", bytes);
-        json_t *value = json_string(error.text);
+        json_auto_t *value = json_string(error.text);
         assert_non_null(value);
-        json_decref(value);
     }
 }

@@ -112,7 +112,7 @@ TEST(bad_lines) {
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char line[EVENTS_LINE_MAX];
-        struct event event;
+        CLOSED_BY(event_close) struct event event;
         struct error error = {0};
         bool present;
         strcpy(line, cases[c].line);
@@ -120,7 +120,6 @@ TEST(bad_lines) {
         if (strstr(error.text, cases[c].expected) == NULL) {
             fail_msg("'%s': got '%s', expected '%s'", cases[c].line, error.text, cases[c].expected);
         }
-        event_close(&event);
     }
 }
 
@@ -232,26 +231,24 @@ TEST(check) {
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const struct events_cluster cluster = {.reliable = 2, .transient = 1, .elastic = !cases[c].traditional};
-        struct events events;
+        CLOSED_BY(events_close) struct events events;
         struct error error = {0};
         assert_int_equal(read_as_file(&events, cases[c].text, &error), 0);
         int result = events_check(&events, &cluster, &error);
         if (result != cases[c].code || (result != 0 && strstr(error.text, cases[c].expected) == NULL)) {
             fail_msg("'%s': %d, '%s'", cases[c].text, result, error.text);
         }
-        events_close(&events);
     }
 }
 
 TEST(joining) {
-    struct events events;
+    CLOSED_BY(events_close) struct events events;
     struct error error = {0};
     assert_int_equal(read_as_file(&events,
                                   "seconds 1 join transient 40\nseconds 2 kill transient 7\nseconds 3 join reliable 2",
                                   &error),
                      0);
     assert_int_equal(events_joining(&events), 42);
-    events_close(&events);
 }
 
 int main(void) {

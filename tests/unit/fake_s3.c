@@ -98,10 +98,9 @@ static bool is_signed(const struct fake_s3 *fake, const struct http_server_reque
                                           .body_hash = hash};
     struct sigv4_scope scope = {.region = fake->region, .service = "s3"};
     snprintf(scope.date, sizeof scope.date, "%.16s", date);
-    char *expected = NULL;
+    FREED char *expected = NULL;
     assert_int_equal(sigv4_authorization(&signing, &scope, FAKE_S3_KEY, FAKE_S3_SECRET, &expected, &error), 0);
     bool same = strcmp(expected, given) == 0;
-    free(expected);
     return same;
 }
 

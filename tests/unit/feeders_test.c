@@ -47,6 +47,19 @@ static void job_draw(struct job *job, uint64_t seed) {
     job->delay = (unsigned)(hash_mix(random_state++) % (2 * COMING));
 }
 
+/* Draws a job, whose fields are as in `given` where that has no 0. Its link is no limit unless given. */
+static void job_draw_as(struct job *job, uint64_t seed, struct job given) {
+    job_draw(job, seed);
+    job->shares = given.shares;
+    job->thread = given.thread > 0 ? given.thread : job->thread;
+    job->scaling = given.scaling > 0 ? given.scaling : job->scaling;
+    job->link = given.link > 0 ? given.link : 1e9;
+    job->baseline = given.baseline > 0 ? given.baseline : job->baseline;
+    job->trainers = given.trainers > 0 ? given.trainers : job->trainers;
+    job->most = given.most > 0 ? given.most : job->most;
+    job->all = given.all;
+}
+
 static double feeder_rate(const struct job *job, unsigned threads) {
     return job->thread * (threads < job->scaling ? threads : job->scaling);
 }
@@ -189,14 +202,8 @@ TEST(finds_the_best_number_where_trainers_share) {
 /* Trainers make 100 items a second themselves, and each feeder adds 100 more. */
 TEST(trainers_make_as_much_as_a_feeder) {
     struct job job;
-    job_draw(&job, 1);
-    job.shares = true;
-    job.thread = 100;
-    job.scaling = 1;
-    job.link = 1e9;
-    job.trainers = 1e6;
-    job.baseline = 100;
-    job.most = 6;
+    job_draw_as(&job, 1,
+                (struct job){.shares = true, .thread = 100, .scaling = 1, .trainers = 1e6, .baseline = 100, .most = 6});
     job_run(&job, 400);
     assert_int_equal(job.present, 6);
     assert_true(fabs(rate_with(&job, 1, 1) - 200) < 1 && fabs(rate_with(&job, 6, 1) - 700) < 1);
@@ -205,12 +212,7 @@ TEST(trainers_make_as_much_as_a_feeder) {
 /* Feeders that make almost nothing are given back, whatever the limit. */
 TEST(feeders_that_make_nothing) {
     struct job job;
-    job_draw(&job, 1);
-    job.shares = true;
-    job.thread = 0.01;
-    job.scaling = 1;
-    job.link = 1e9;
-    job.baseline = 100;
+    job_draw_as(&job, 1, (struct job){.shares = true, .thread = 0.01, .scaling = 1, .baseline = 100});
     job_run(&job, 200);
     assert_int_equal(job.present, 0);
     assert_int_equal(job.adds, 1);
@@ -218,11 +220,8 @@ TEST(feeders_that_make_nothing) {
 
 TEST(few_steps) {
     struct job job;
-    job_draw(&job, 1);
-    job.thread = 50; /* 400 with 8 threads, so that 3 feeders are enough */
-    job.scaling = 8;
-    job.link = 1e9;
-    job.baseline = 100;
+    /* 400 with 8 threads, so that 3 feeders are enough */
+    job_draw_as(&job, 1, (struct job){.thread = 50, .scaling = 8, .baseline = 100});
     job_run(&job, 200);
     assert_int_equal(job.present, 3);
     assert_int_equal(job.threads, 8);
@@ -246,11 +245,8 @@ TEST(calm) {
 /* A repeated try without a change ends as before, and tries get rarer. */
 TEST(tries_are_bounded) {
     struct job job;
-    job_draw(&job, 1);
-    job.scaling = 1;
-    job.thread = 300;
-    job.link = 500; /* the trainers still wait, whatever the number of feeders */
-    job.baseline = 100;
+    /* a link at which the trainers still wait, whatever the number of feeders */
+    job_draw_as(&job, 1, (struct job){.scaling = 1, .thread = 300, .link = 500, .baseline = 100});
     job_run(&job, 100000);
     assert_in_range(job.present, 1, 2);
     /* each try: 2 threads and back, a feeder and back */
@@ -262,11 +258,7 @@ TEST(tries_are_bounded) {
 
 TEST(baseline_is_better) {
     struct job job;
-    job_draw(&job, 1);
-    job.scaling = 4;
-    job.thread = 100;
-    job.link = 300;
-    job.baseline = 600;
+    job_draw_as(&job, 1, (struct job){.scaling = 4, .thread = 100, .link = 300, .baseline = 600});
     job_run(&job, 300);
     assert_int_equal(job.present, 0);
     assert_in_range(job.actions, 2, 8);
@@ -302,11 +294,7 @@ TEST(all_are_lost) {
 /* Feeders that never come are requested a limited number of times, and again much later. */
 TEST(none_come) {
     struct job job;
-    job_draw(&job, 1);
-    job.thread = 100;
-    job.scaling = 1;
-    job.link = 1e9;
-    job.baseline = 100;
+    job_draw_as(&job, 1, (struct job){.thread = 100, .scaling = 1, .baseline = 100});
     job_run(&job, TUNING);
     assert_in_range(job.present, 9, 11);
     unsigned before = job.present;
@@ -325,11 +313,7 @@ TEST(none_come) {
 /* Feeders die as soon as they come. */
 TEST(none_stay) {
     struct job job;
-    job_draw(&job, 2);
-    job.thread = 100;
-    job.scaling = 1;
-    job.link = 1e9;
-    job.baseline = 100;
+    job_draw_as(&job, 2, (struct job){.thread = 100, .scaling = 1, .baseline = 100});
     for (unsigned turn = 0; turn < 3000; turn++) {
         job_run(&job, 1);
         job.present = 0;
@@ -340,11 +324,7 @@ TEST(none_stay) {
 /* Slower trainers leave feeders idle: these are given back. Faster trainers get more feeders. */
 TEST(the_job_changes) {
     struct job job;
-    job_draw(&job, 3);
-    job.thread = 100;
-    job.scaling = 1;
-    job.link = 1e9;
-    job.baseline = 50;
+    job_draw_as(&job, 3, (struct job){.thread = 100, .scaling = 1, .baseline = 50});
     job_run(&job, TUNING);
     assert_in_range(job.present, 9, 11);
     job.trainers = 400;
@@ -361,12 +341,7 @@ TEST(the_job_changes) {
 /* Threads are raised before another feeder is requested, and lowered before a feeder is given back. */
 TEST(threads_before_feeders) {
     struct job job;
-    job_draw(&job, 3);
-    job.thread = 50;
-    job.scaling = THREADS;
-    job.link = 1e9;
-    job.baseline = 20;
-    job.trainers = 150;
+    job_draw_as(&job, 3, (struct job){.thread = 50, .scaling = THREADS, .baseline = 20, .trainers = 150});
     job_run(&job, TUNING);
     assert_int_equal(job.present, 1);
     assert_int_equal(job.threads, 4);
@@ -389,21 +364,11 @@ TEST(threads_before_feeders) {
 /* Feeders that share processors have at most as many threads as there are processors, but at least one each. */
 TEST(feeders_share_processors) {
     struct job job;
-    job_draw(&job, 1);
-    job.thread = 20;
-    job.scaling = 2;
-    job.link = 1e9;
-    job.baseline = 10;
-    job.all = 7;
+    job_draw_as(&job, 1, (struct job){.thread = 20, .scaling = 2, .baseline = 10, .all = 7});
     job_run(&job, TUNING);
     assert_int_equal(job.present, 3); /* with four feeders, each would have only one thread */
     assert_int_equal(job.threads, 2);
-    job_draw(&job, 1);
-    job.thread = 20;
-    job.scaling = 8;
-    job.link = 1e9;
-    job.baseline = 10;
-    job.all = 7;
+    job_draw_as(&job, 1, (struct job){.thread = 20, .scaling = 8, .baseline = 10, .all = 7});
     job_run(&job, TUNING);
     assert_int_equal(job.present, 1);
     assert_int_equal(job.threads, 7);

@@ -109,7 +109,7 @@ static void aim(struct message *message, uint64_t random) {
 }
 
 static void test_forged_messages(enum actors_kind to, actor_id from) {
-    struct actors actors;
+    CLOSED_BY(actors_close) struct actors actors;
     uint64_t random = 1;
     unsigned sent = 0;
     actors_open(&actors, to);
@@ -137,7 +137,6 @@ static void test_forged_messages(enum actors_kind to, actor_id from) {
     }
     assert_true(sent > VARIANTS * 20);
     assert_int_equal(actors.ended, 0);
-    actors_close(&actors);
 }
 
 TEST(strangers) {
@@ -170,7 +169,7 @@ TEST(the_digest_tells_changes) {
         {ACTORS_NODE, {.type = MESSAGE_DONE}, true},
     };
     for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
-        struct actors actors;
+        CLOSED_BY(actors_close) struct actors actors;
         struct message message = cases[c].message;
         actors_open(&actors, cases[c].to);
         uint64_t before = actors_digest(&actors);
@@ -180,6 +179,5 @@ TEST(the_digest_tells_changes) {
         }
         actors_receive(&actors, cases[c].controller ? ACTOR_CONTROLLER : actors_node(1), &message);
         assert_int_not_equal(actors_digest(&actors), before);
-        actors_close(&actors);
     }
 }

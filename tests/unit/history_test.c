@@ -12,7 +12,7 @@ static struct history_line *line_of(uint64_t number, const char *text, size_t si
 }
 
 static void add(struct history *history, uint64_t number, const char *type, size_t padding) {
-    char *text = malloc(padding + 256);
+    FREED char *text = malloc(padding + 256);
     int size = snprintf(text, 256, "{\"type\":\"%s\",\"number\":%llu,\"text\":\"", type, (unsigned long long)number);
     memset(text + size, 'x', padding);
     size += (int)padding;
@@ -20,7 +20,6 @@ static void add(struct history *history, uint64_t number, const char *type, size
     struct history_line *line = line_of(number, text, (size_t)size);
     history_add(history, line);
     history_line_drop(line);
-    free(text);
 }
 
 /* The history as text; the caller frees it. */
@@ -28,9 +27,8 @@ static char *text_of(const struct history *history) {
     char *text = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
-    struct history_view view = history_view_open(history);
+    CLOSED_BY(history_view_close) struct history_view view = history_view_open(history);
     history_view_write(&view, stream);
-    history_view_close(&view);
     fclose(stream);
     return text;
 }
@@ -49,7 +47,7 @@ static size_t each_line(const char *text, const char *type, uint64_t *last) {
     size_t count = 0;
     uint64_t before = 0;
     for (const char *line = strchr(text, '\n') + 1; *line != '\0'; line = strchr(line, '\n') + 1) {
-        json_t *object = json_loadb(line, (size_t)(strchr(line, '\n') - line), 0, NULL);
+        json_auto_t *object = json_loadb(line, (size_t)(strchr(line, '\n') - line), 0, NULL);
         uint64_t number = (uint64_t)json_integer_value(json_object_get(object, "number"));
         assert_non_null(object);
         assert_true(before == 0 || number > before); /* in order */
@@ -58,7 +56,6 @@ static size_t each_line(const char *text, const char *type, uint64_t *last) {
             count++;
             *last = number;
         }
-        json_decref(object);
     }
     return count;
 }
@@ -72,14 +69,13 @@ TEST(a_short_report_stays_whole) {
     }
     add(history, 5, "event", 0); /* a number that is known already */
     assert_int_equal(history_next(history), 900);
-    char *text = text_of(history);
+    FREED char *text = text_of(history);
     uint64_t last = 0;
     for (unsigned t = 0; t < 9; t++) {
         assert_int_equal(each_line(text, types[t], &last), 100);
     }
     assert_non_null(strstr(text, "\"next\":900,\"whole\":true"));
     assert_non_null(strstr(text, history_run(history)));
-    free(text);
     history_free(history);
 }
 
@@ -90,9 +86,8 @@ TEST(a_long_report_is_thinned) {
     for (uint64_t n = 0; n < LINES; n++) {
         add(history, n, n % 10 == 3 ? "event" : "iteration", 200);
         if (n % 9973 == 0) {
-            char *text = text_of(history);
+            FREED char *text = text_of(history);
             assert_true(strlen(text) < HISTORY_CURVE_BYTES + HISTORY_LIST_BYTES + 1000);
-            free(text);
         }
     }
     char *text = text_of(history);
@@ -119,7 +114,7 @@ TEST(a_long_report_is_thinned) {
 /* Adds a line of 40 kB about one node. */
 static void add_node(struct history *history, uint64_t number, unsigned node, const char *state) {
     enum { PADDING = 40000 };
-    char *text = malloc(PADDING + 256);
+    FREED char *text = malloc(PADDING + 256);
     int size = snprintf(text, 256,
                         "{\"type\":\"nodes\",\"seconds\":%llu.5,\"number\":%llu,\"nodes\":[{\"name\":\"node-%u\","
                         "\"state\":\"%s\",\"text\":\"",
@@ -130,14 +125,13 @@ static void add_node(struct history *history, uint64_t number, unsigned node, co
     struct history_line *line = line_of(number, text, (size_t)size);
     history_add(history, line);
     history_line_drop(line);
-    free(text);
 }
 
 /* The nodes that take part, by the lines that are left. */
 static json_t *nodes_of(const char *text) {
     json_t *nodes = json_object();
     for (const char *line = strchr(text, '\n') + 1; *line != '\0'; line = strchr(line, '\n') + 1) {
-        json_t *object = json_loadb(line, (size_t)(strchr(line, '\n') - line), 0, NULL);
+        json_auto_t *object = json_loadb(line, (size_t)(strchr(line, '\n') - line), 0, NULL);
         size_t n;
         json_t *node;
         json_array_foreach(json_object_get(object, "nodes"), n, node) {
@@ -147,7 +141,6 @@ static json_t *nodes_of(const char *text) {
                 json_object_del(nodes, json_string_value(json_object_get(node, "name")));
             }
         }
-        json_decref(object);
     }
     return nodes;
 }
@@ -164,7 +157,7 @@ TEST(who_takes_part_is_known_for_ever) {
         add_node(history, number++, 18 + n % 2, n % 4 < 2 ? "loading" : "started");
     }
     add_node(history, number++, 8, "left");
-    char *text = text_of(history);
+    FREED char *text = text_of(history);
     uint64_t last = 0;
     assert_true(strlen(text) < HISTORY_LIST_BYTES + 1000);
     assert_true(each_line(text, "nodes", &last) > 50); /* close to the limit of bytes */
@@ -172,18 +165,14 @@ TEST(who_takes_part_is_known_for_ever) {
     assert_non_null(strstr(text, "\"whole\":false"));
     assert_non_null(strstr(text, "\"all\":true"));
     struct history *again = read_back(text, 0);
-    char *text_again = text_of(again);
-    json_t *nodes = nodes_of(text);
-    json_t *nodes_again = nodes_of(text_again);
+    FREED char *text_again = text_of(again);
+    json_auto_t *nodes = nodes_of(text);
+    json_auto_t *nodes_again = nodes_of(text_again);
     assert_int_equal(json_object_size(nodes), 18);
     assert_null(json_object_get(nodes, "node-7"));
     assert_null(json_object_get(nodes, "node-8"));
     assert_string_equal(json_string_value(json_object_get(nodes, "node-0")), "started");
     assert_true(json_equal(nodes, nodes_again));
-    json_decref(nodes);
-    json_decref(nodes_again);
-    free(text_again);
-    free(text);
     history_free(history);
     history_free(again);
 }
@@ -197,13 +186,12 @@ TEST(a_text_is_no_type) {
         history_add(history, line);
         history_line_drop(line);
     }
-    char *all = text_of(history);
+    FREED char *all = text_of(history);
     size_t count = 0;
     for (const char *c = all; *c != '\0'; c++) {
         count += *c == '\n' ? 1 : 0;
     }
     assert_int_equal(count, 20001);
-    free(all);
     history_free(history);
 }
 
@@ -211,9 +199,8 @@ TEST(a_gap_is_told) {
     struct history *history = history_new();
     add(history, 0, "event", 0);
     add(history, 7, "event", 0);
-    char *text = text_of(history);
+    FREED char *text = text_of(history);
     assert_non_null(strstr(text, "\"next\":8,\"whole\":false"));
-    free(text);
     history_free(history);
 }
 
@@ -222,7 +209,7 @@ TEST(it_is_read_back) {
     for (uint64_t n = 0; n < 30000; n++) {
         add(history, n, n % 100 == 0 ? "nodes" : "usage", 300);
     }
-    char *text = text_of(history);
+    FREED char *text = text_of(history);
     struct history *again = read_back(text, 0);
     char *same = text_of(again);
     assert_string_equal(text, same);
@@ -237,7 +224,6 @@ TEST(it_is_read_back) {
     assert_int_equal(last, 59999);
     assert_true(each_line(same, "nodes", &last) == 300);
     free(same);
-    free(text);
     history_free(again);
     history_free(history);
 }

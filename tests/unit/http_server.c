@@ -91,8 +91,8 @@ static bool reply_send(int socket, const struct http_server_reply *reply) {
 static void *connection_run(void *argument) {
     struct connection *connection = argument;
     struct http_server *server = connection->server;
-    struct http_server_request *request = calloc(1, sizeof *request);
-    struct http_server_reply *reply = calloc(1, sizeof *reply);
+    FREED struct http_server_request *request = calloc(1, sizeof *request);
+    FREED struct http_server_reply *reply = calloc(1, sizeof *reply);
     request->connection = connection->number;
     while (request_read(connection->socket, request)) {
         *reply = (struct http_server_reply){.status = 200, .body = ""};
@@ -105,8 +105,6 @@ static void *connection_run(void *argument) {
         request->body[0] = '\0';
     }
     shutdown(connection->socket, SHUT_RDWR);
-    free(request);
-    free(reply);
     return NULL;
 }
 

@@ -90,11 +90,10 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    struct fixture *fixture = *state;
+    FREED struct fixture *fixture = *state;
     http_close(fixture->http);
     http_server_close(fixture->server);
     free(fixture->big);
-    free(fixture);
     return 0;
 }
 

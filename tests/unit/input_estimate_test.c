@@ -60,7 +60,7 @@ static size_t make_text(char *text, size_t lines, bool alike) {
 
 TEST(long_files_are_estimated) {
     enum { LINES = 100000 };
-    char *text = malloc(LINES * 101);
+    FREED char *text = malloc(LINES * 101);
     assert_non_null(text);
     for (int kind = 0; kind < 4; kind++) {
         bool alike = (kind & 2) != 0;
@@ -80,7 +80,6 @@ TEST(long_files_are_estimated) {
         }
         close(file);
     }
-    free(text);
 }
 
 TEST(errors) {

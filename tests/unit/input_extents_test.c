@@ -73,8 +73,8 @@ enum kind { PLAIN, GZIP, BGZIP, GZIP_INDEX, ZSTD, ZSTD_SKIPPABLE, ZSTD_TABLE, KI
 
 /* Makes the file of a text, in members or frames of `piece` bytes. */
 static void make_file(enum kind kind, const char *text, size_t size, size_t piece) {
-    struct data *data = memory_zeroed(1, sizeof *data);
-    struct data *index = memory_zeroed(1, sizeof *index);
+    FREED struct data *data = memory_zeroed(1, sizeof *data);
+    FREED struct data *index = memory_zeroed(1, sizeof *index);
     char index_path[80];
     uint64_t entries = 0;
     snprintf(index_path, sizeof index_path, "%s.gzi", path);
@@ -103,11 +103,10 @@ static void make_file(enum kind kind, const char *text, size_t size, size_t piec
         }
     }
     if (kind == GZIP_INDEX && entries > 0) {
-        struct data *whole = memory_zeroed(1, sizeof *whole);
+        FREED struct data *whole = memory_zeroed(1, sizeof *whole);
         add_number(whole, entries - 1, 8);
         add_bytes(whole, index->bytes, index->size);
         write_bytes(index_path, whole->bytes, whole->size);
-        free(whole);
     }
     if (kind == ZSTD_TABLE) {
         add_bytes(data, "\x5E\x2A\x4D\x18", 4);
@@ -117,8 +116,6 @@ static void make_file(enum kind kind, const char *text, size_t size, size_t piec
         add_bytes(data, "\0\xB1\xEA\x92\x8F", 5);
     }
     write_bytes(path, data->bytes, data->size);
-    free(index);
-    free(data);
 }
 
 /* ---- Reading ---- */
@@ -144,10 +141,10 @@ static void collect(struct text_input *input, struct data *text) {
 
 /* Reads the file as a whole and by extents of `size`, and compares the lines. Returns the number of extents. */
 static size_t compare(uint64_t size) {
-    struct data *whole = memory_zeroed(1, sizeof *whole);
-    struct data *parts = memory_zeroed(1, sizeof *parts);
+    FREED struct data *whole = memory_zeroed(1, sizeof *whole);
+    FREED struct data *parts = memory_zeroed(1, sizeof *parts);
     struct text_input *input;
-    struct extents extents;
+    CLOSED_BY(extents_close) struct extents extents;
     struct error error = {0};
     assert_int_equal(text_input_open(&input, path, &error), 0);
     collect(input, whole);
@@ -165,9 +162,6 @@ static size_t compare(uint64_t size) {
                  (const char *)whole->bytes, (int)parts->size, (const char *)parts->bytes);
     }
     size_t count = extents.count;
-    extents_close(&extents);
-    free(parts);
-    free(whole);
     return count;
 }
 
@@ -228,7 +222,7 @@ TEST(members_by_every_size) {
 }
 
 TEST(empty_members) {
-    struct data *data = memory_zeroed(1, sizeof *data);
+    FREED struct data *data = memory_zeroed(1, sizeof *data);
     static const char *const pieces[] = {"", "", "a\r", "", "\n", "b\n", "", "c", "", "d\r\n", ""};
     for (unsigned form = 0; form < 2; form++) {
         data->size = 0;
@@ -244,18 +238,16 @@ TEST(empty_members) {
         compare(50);
         compare(100);
     }
-    free(data);
 }
 
 /* Members without their sizes follow members with sizes: the rest is one extent. */
 TEST(members_without_sizes_behind_others) {
-    struct data *data = memory_zeroed(1, sizeof *data);
+    FREED struct data *data = memory_zeroed(1, sizeof *data);
     add_gzip(data, "a\nb", 3, true);
     add_gzip(data, "c\nd", 3, false);
     add_gzip(data, "e\nf", 3, true);
     write_bytes(path, data->bytes, data->size);
     assert_int_equal(compare(1), 2);
-    free(data);
 }
 
 /* The number of lines of extent s; 0 if they can't be read. For any thread. */
@@ -280,7 +272,7 @@ static uint64_t count_lines(const struct extents *extents, uint32_t s) {
 /* Frames of several blocks of all types, and a text that the decoder returns in several pieces. */
 TEST(large_frames) {
     enum { SIZE = 400000 };
-    char *text = memory_zeroed(SIZE, 1);
+    FREED char *text = memory_zeroed(SIZE, 1);
     ZSTD_CCtx *context = ZSTD_createCCtx();
     size_t room = ZSTD_compressBound(SIZE);
     unsigned char *made = memory_zeroed(3 * room, 1);
@@ -313,7 +305,6 @@ TEST(large_frames) {
     extents_close(&extents);
     ZSTD_freeCCtx(context);
     free(made);
-    free(text);
 }
 
 TEST(size_of_extents) {
@@ -347,7 +338,7 @@ TEST(threads_on_different_extents) {
     }
     for (enum kind kind = PLAIN; kind < KINDS; kind++) {
         make_file(kind, text, sizeof text, 95);
-        struct extents extents;
+        CLOSED_BY(extents_close) struct extents extents;
         struct error error = {0};
         struct reading readings[THREADS];
         pthread_t threads[THREADS];
@@ -362,7 +353,6 @@ TEST(threads_on_different_extents) {
             lines += readings[t].lines;
         }
         assert_int_equal(lines, sizeof text / 10);
-        extents_close(&extents);
     }
 }
 
@@ -370,7 +360,7 @@ TEST(threads_on_different_extents) {
 
 /* Reads all extents, and returns the first error's code. */
 static int read_all(uint64_t size, struct error *error) {
-    struct extents extents;
+    CLOSED_BY(extents_close) struct extents extents;
     int code = extents_make(&extents, path, size, error);
     for (uint32_t s = 0; code == 0 && s < extents.count; s++) {
         struct text_input *input;
@@ -382,7 +372,6 @@ static int read_all(uint64_t size, struct error *error) {
         }
         text_input_close(input);
     }
-    extents_close(&extents);
     return code;
 }
 
@@ -400,7 +389,7 @@ TEST(files_that_are_cut_or_damaged) {
     static const char text[] = "one line\nand another\r\nthe third, without end";
     for (enum kind kind = GZIP; kind < KINDS; kind++) {
         make_file(kind, text, sizeof text - 1, 20);
-        struct data *data = memory_zeroed(1, sizeof *data);
+        FREED struct data *data = memory_zeroed(1, sizeof *data);
         FILE *file = fopen(path, "rb");
         data->size = fread(data->bytes, 1, DATA_MAX, file);
         fclose(file);
@@ -427,13 +416,12 @@ TEST(files_that_are_cut_or_damaged) {
                 compare(1);
             }
         }
-        free(data);
     }
 }
 
 TEST(indexes_of_other_files) {
     char index[80];
-    struct data *data = memory_zeroed(1, sizeof *data);
+    FREED struct data *data = memory_zeroed(1, sizeof *data);
     snprintf(index, sizeof index, "%s.gzi", path);
     make_file(GZIP_INDEX, "a\nb\nc\n", 6, 2);
     write_bytes(index, "12345", 5);
@@ -459,7 +447,6 @@ TEST(indexes_of_other_files) {
     write_bytes(index, data->bytes, data->size);
     assert_refused(1, ": no gzip member begins at byte 25: expected one by the index beside the file (.gzi)");
     unlink(index);
-    free(data);
 }
 
 TEST(other_formats_are_refused) {
@@ -475,19 +462,18 @@ TEST(whole_files_of_any_format) {
                                            "\x1f\x8b is no gzip", "BZh91AY&SY",  "<!DOCTYPE html>\n"};
     for (size_t c = 0; c < sizeof contents / sizeof contents[0]; c++) {
         struct error error = {0};
-        struct extents extents;
+        CLOSED_BY(extents_close) struct extents extents;
         write_bytes(path, contents[c], strlen(contents[c]));
         assert_int_equal(extents_make(&extents, path, EXTENT_WHOLE, &error), 0);
         assert_int_equal(extents.count, 1);
         assert_true(extents.at[0].offset == 0 && extents.at[0].length == strlen(contents[c]));
-        extents_close(&extents);
     }
 }
 
 /* A file changes after it was listed, in its size or only in its time. */
 TEST(files_that_change) {
     for (unsigned way = 0; way < 3; way++) {
-        struct extents extents;
+        CLOSED_BY(extents_close) struct extents extents;
         struct error error = {0};
         struct text_input *input;
         char bytes[100];
@@ -510,7 +496,6 @@ TEST(files_that_change) {
         assert_string_equal(error.text + strlen(path),
                             ": changed while it was read: expected an input that stays as it is");
         text_input_close(input);
-        extents_close(&extents);
     }
 }
 

@@ -8,7 +8,7 @@
 
 /* Lists the values (up to NULL), and checks the paths, each followed by a blank. */
 static void assert_files(const char *const values[], const char *expected) {
-    struct input_list list = {0};
+    CLOSED_BY(input_list_close) struct input_list list = {0};
     struct error error = {0};
     char got[512] = "";
     for (size_t v = 0; values[v] != NULL; v++) {
@@ -22,11 +22,10 @@ static void assert_files(const char *const values[], const char *expected) {
         assert_true(list.names[n].identity.bytes == SOURCE_TO_END || list.names[n].identity.bytes < 100);
     }
     assert_string_equal(got, expected);
-    input_list_close(&list);
 }
 
 static void assert_refused(const char *const values[], const char *message) {
-    struct input_list list = {0};
+    CLOSED_BY(input_list_close) struct input_list list = {0};
     struct error error = {0};
     int code = 0;
     for (size_t v = 0; values[v] != NULL && code == 0; v++) {
@@ -34,7 +33,6 @@ static void assert_refused(const char *const values[], const char *message) {
     }
     assert_string_equal(error.text, message);
     assert_int_equal(code, AML_EINPUT);
-    input_list_close(&list);
 }
 
 #define VALUES(...) ((const char *const[]){__VA_ARGS__, NULL})

@@ -213,7 +213,7 @@ TEST(gzip) {
 }
 
 static void assert_vocabulary(const char *text, const char *part) {
-    struct lda_vocabulary words = {0};
+    CLOSED_BY(lda_vocabulary_close) struct lda_vocabulary words = {0};
     struct error error = {0};
     write_text("words", text);
     int result = lda_vocabulary_read(&words, "words", &error);
@@ -221,7 +221,6 @@ static void assert_vocabulary(const char *text, const char *part) {
         fail_msg("%d: %s", result, error.text);
     }
     assert_true(part != NULL || result == 0);
-    lda_vocabulary_close(&words);
 }
 
 TEST(vocabularies) {
@@ -236,7 +235,7 @@ TEST(vocabularies) {
     assert_vocabulary("one\n\ntwo\n", ":2: expected one word");
     assert_vocabulary(long_word, ":1: expected one word of 1 to 128 bytes");
     assert_vocabulary("", "no words");
-    struct lda_vocabulary words = {0};
+    CLOSED_BY(lda_vocabulary_close) struct lda_vocabulary words = {0};
     char word[16];
     for (uint32_t i = 0; i < 10000; i++) {
         assert_int_equal(lda_vocabulary_add(&words, word, (size_t)snprintf(word, sizeof word, "w%u", i)), i);
@@ -246,7 +245,6 @@ TEST(vocabularies) {
         assert_string_equal(lda_vocabulary_word(&words, i), word);
     }
     assert_int_equal(lda_vocabulary_find(&words, "w", 1), -1);
-    lda_vocabulary_close(&words);
 }
 
 /* Line ends, byte order marks and blanks as other systems and editors write them. The same code reads the gzip of
@@ -277,7 +275,7 @@ TEST(line_ends_marks_and_blanks) {
 /* Lines longer than the reader's buffer. */
 TEST(long_lines) {
     enum { WORDS = 100000 };
-    char *text = malloc(WORDS * 10 + 20);
+    FREED char *text = malloc(WORDS * 10 + 20);
     struct read_text read = {.length = 0};
     struct lda_corpus_size size;
     struct error error = {0};
@@ -288,7 +286,6 @@ TEST(long_lines) {
     }
     assert_int_equal(read_as(LDA_FORMAT_AUTO, text, &read, &size, &error), 0);
     assert_int_equal(size.tokens, WORDS);
-    free(text);
 }
 
 int main(void) {

@@ -57,7 +57,7 @@ static void add_note(void *context, const char *text) {
 
 /* Reads a file with `options`; words get their names in order of occurrence. */
 static int read_file(const char *file, struct lda_corpus options, struct read_text *read, struct error *error) {
-    struct lda_vocabulary words = {0};
+    CLOSED_BY(lda_vocabulary_close) struct lda_vocabulary words = {0};
     *read = (struct read_text){.names = &words};
     *error = (struct error){0};
     options.path = file;
@@ -66,7 +66,6 @@ static int read_file(const char *file, struct lda_corpus options, struct read_te
     options.note = add_note;
     options.note_context = read;
     int result = lda_corpus_read(&options, add_bag, read, &read->size, error);
-    lda_vocabulary_close(&words);
     return result;
 }
 
@@ -123,12 +122,11 @@ TEST(matrix_market) {
                    ":3: expected 'document word count'");
     assert_refused(any, "%%MatrixMarket matrix array real general\n2 2\n1\n", ":1: ");
     assert_refused(any, "%%MatrixMarket matrix coordinate real general\n% no size\n", "ends before");
-    struct lda_vocabulary words = {0};
+    CLOSED_BY(lda_vocabulary_close) struct lda_vocabulary words = {0};
     lda_vocabulary_add(&words, "one", 3);
     lda_vocabulary_add(&words, "two", 3);
     assert_refused((struct lda_corpus){.vocabulary = &words},
                    "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 4\n", "transpose it");
-    lda_vocabulary_close(&words);
 }
 
 /* A number is recognized by its own bytes, whatever follows. */
@@ -294,11 +292,10 @@ TEST(documents_without_words_are_passed_on) {
     assert_reads(all, "%%MatrixMarket matrix coordinate real general\n3 2 2\n2 2 1\n1 1 0\n", "#0() #1(1) #2() ", "");
     assert_reads(all, "id,text\na,\nb,the cat\nc,12\n", "a() b(the cat) c() ", "");
     assert_reads(all, "a |t cat:1\nb |t\nc |u dog\n", "a(cat) b() c() ", "");
-    struct lda_vocabulary words = {0};
+    CLOSED_BY(lda_vocabulary_close) struct lda_vocabulary words = {0};
     lda_vocabulary_add(&words, "cat", 3);
     assert_reads((struct lda_corpus){.empty = true, .closed = true, .vocabulary = &words}, "dog\ncat\n", "#0() #1(0) ",
                  "");
-    lda_vocabulary_close(&words);
 }
 
 TEST(cases) {

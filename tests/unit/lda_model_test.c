@@ -17,7 +17,7 @@ static const struct lda_model_header header = {TOPICS, WORDS, 0.5, 0.01};
 
 static void write_model(const char *const *names) {
     struct lda_model_writer *writer;
-    struct lda_vocabulary vocabulary = {0};
+    CLOSED_BY(lda_vocabulary_close) struct lda_vocabulary vocabulary = {0};
     struct error error = {0};
     static const uint32_t order[WORDS] = {2, 0, 1, 3};
     assert_int_equal(lda_model_writer_open(&writer, path, &header, &error), 0);
@@ -28,7 +28,6 @@ static void write_model(const char *const *names) {
         }
     }
     assert_int_equal(lda_model_writer_close(writer, 0, &vocabulary, &error), 0);
-    lda_vocabulary_close(&vocabulary);
 }
 
 static void assert_refused(const char *part) {
@@ -43,7 +42,7 @@ static void assert_refused(const char *part) {
 TEST(what_is_written_is_read) {
     static const char *const names[WORDS] = {"alpha", "b", "gr\xC3\xBC\xC3\x9F", "omega"};
     for (unsigned named = 0; named < 2; named++) {
-        struct lda_model model;
+        CLOSED_BY(lda_model_close) struct lda_model model;
         struct error error = {0};
         float phi[TOPICS];
         write_model(named ? names : NULL);
@@ -64,7 +63,6 @@ TEST(what_is_written_is_read) {
                 assert_true(fabs((double)phi[k] - expected) < 1e-6);
             }
         }
-        lda_model_close(&model);
     }
 }
 

@@ -126,7 +126,7 @@ static void train(struct trainer *trainer, unsigned iterations) {
 /* Recomputes the counts from the assignments. */
 static void assert_counts_are_exact(const struct trainer *trainer) {
     const struct lda_texts *texts = trainer->texts;
-    struct lda_state counted;
+    CLOSED_BY(lda_state_close) struct lda_state counted;
     const uint16_t *assigned = trainer->state->assigned;
     lda_state_open(&counted, texts, trainer->state->topics);
     for (uint32_t d = 0; d < texts->document_count; d++) {
@@ -144,7 +144,6 @@ static void assert_counts_are_exact(const struct trainer *trainer) {
     assert_memory_equal(counted.words, trainer->state->words,
                         (size_t)texts->vocabulary * (counted.topics + 1U) * sizeof *counted.words);
     assert_memory_equal(counted.totals, trainer->state->totals, counted.topics * sizeof *counted.totals);
-    lda_state_close(&counted);
 }
 
 /* Makes documents on one of four subjects each. Subjects have words of their own, and all use some common words. */
@@ -166,13 +165,13 @@ static void make_texts(struct lda_texts *texts, uint32_t documents) {
 }
 
 TEST(counts_are_exact_in_threads) {
-    struct lda_texts texts;
+    CLOSED_BY(lda_texts_close) struct lda_texts texts;
     make_texts(&texts, 300);
     const uint32_t topics[] = {1, 2, 7, 20, 1000};
     for (size_t t = 0; t < sizeof topics / sizeof topics[0]; t++) {
         for (unsigned proposals = 1; proposals <= LDA_PROPOSALS_MAX; proposals++) {
-            struct trainer trainer;
-            struct lda_state counts;
+            CLOSED_BY(trainer_close) struct trainer trainer;
+            CLOSED_BY(lda_state_close) struct lda_state counts;
             lda_state_open(&counts, &texts, topics[t]);
             trainer_open(&trainer, &texts, &counts, 0.1, 0.01, proposals, 3);
             for (unsigned i = 0; i < 3; i++) {
@@ -180,20 +179,17 @@ TEST(counts_are_exact_in_threads) {
                 assert_counts_are_exact(&trainer);
                 trainer.seed++;
             }
-            trainer_close(&trainer);
-            lda_state_close(&counts);
         }
     }
-    lda_texts_close(&texts);
 }
 
 TEST(threads_do_not_change_the_result) {
-    struct lda_texts texts;
-    uint16_t *first = NULL;
+    CLOSED_BY(lda_texts_close) struct lda_texts texts;
+    FREED uint16_t *first = NULL;
     make_texts(&texts, 200);
     for (unsigned threads = 1; threads <= THREADS_MAX; threads++) {
-        struct trainer trainer;
-        struct lda_state counts;
+        CLOSED_BY(trainer_close) struct trainer trainer;
+        CLOSED_BY(lda_state_close) struct lda_state counts;
         lda_state_open(&counts, &texts, 12);
         trainer_open(&trainer, &texts, &counts, 0.5, 0.05, 2, threads);
         train(&trainer, 5);
@@ -203,11 +199,7 @@ TEST(threads_do_not_change_the_result) {
             first = memory_zeroed(texts.tokens, sizeof *first);
             memcpy(first, counts.assigned, texts.tokens * sizeof *first);
         }
-        trainer_close(&trainer);
-        lda_state_close(&counts);
     }
-    free(first);
-    lda_texts_close(&texts);
 }
 
 /* ---- Distributions ---- */
@@ -237,9 +229,9 @@ TEST(proposals_of_words_lead_to_the_posterior) {
     static const int64_t totals[TINY_TOPICS] = {1000000, 2000000, 1500000};
     const double alpha = 0.4;
     const double beta = 0.2;
-    struct lda_texts texts = {0};
-    struct lda_state counts;
-    struct trainer trainer;
+    CLOSED_BY(lda_texts_close) struct lda_texts texts = {0};
+    CLOSED_BY(lda_state_close) struct lda_state counts;
+    CLOSED_BY(trainer_close) struct trainer trainer;
     double weights[TINY_STATES] = {0};
     double seen[TINY_STATES] = {0};
     lda_texts_add(&texts, (const uint32_t[]){0, 1, 2, 3}, (const uint32_t[]){1, 1, 1, 1}, TINY_TOKENS);
@@ -274,17 +266,14 @@ TEST(proposals_of_words_lead_to_the_posterior) {
         }
     }
     assert_distribution(weights, seen);
-    trainer_close(&trainer);
-    lda_state_close(&counts);
-    lda_texts_close(&texts);
 }
 
 /* A faulty node may have written any number into a document's row. */
 TEST(topics_that_are_none_are_sampled_anew) {
     static const uint16_t assigned[TINY_TOKENS] = {TINY_TOPICS + 1, 65535, 0, TINY_TOPICS};
-    struct lda_texts texts = {0};
-    struct lda_state counts;
-    struct trainer trainer;
+    CLOSED_BY(lda_texts_close) struct lda_texts texts = {0};
+    CLOSED_BY(lda_state_close) struct lda_state counts;
+    CLOSED_BY(trainer_close) struct trainer trainer;
     lda_texts_add(&texts, (const uint32_t[]){0, 1, 2, 3}, (const uint32_t[]){1, 1, 1, 1}, TINY_TOKENS);
     lda_state_open(&counts, &texts, TINY_TOPICS);
     trainer_open(&trainer, &texts, &counts, 0.4, 0.2, 2, 1);
@@ -294,9 +283,6 @@ TEST(topics_that_are_none_are_sampled_anew) {
         assert_true(lda_token(&trainer.block, i)[LDA_TOKEN_TOPIC] < TINY_TOPICS);
     }
     assert_int_equal(lda_token(&trainer.block, TINY_TOKENS - 1)[LDA_TOKEN_TOPIC], TINY_TOPICS - 1);
-    trainer_close(&trainer);
-    lda_state_close(&counts);
-    lda_texts_close(&texts);
 }
 
 /* Documents of one token each, all of the same word. The documents' proposals, here any topic, must lead to p(z) ~
@@ -304,9 +290,9 @@ TEST(topics_that_are_none_are_sampled_anew) {
 TEST(proposals_of_documents_lead_to_the_posterior) {
     static const int64_t totals[TINY_TOPICS] = {1000000, 2000000, 1500000};
     const double beta = 0.7;
-    struct lda_texts texts = {0};
-    struct lda_state counts;
-    struct trainer trainer;
+    CLOSED_BY(lda_texts_close) struct lda_texts texts = {0};
+    CLOSED_BY(lda_state_close) struct lda_state counts;
+    CLOSED_BY(trainer_close) struct trainer trainer;
     double weights[TINY_STATES] = {0};
     double seen[TINY_STATES] = {0};
     for (unsigned d = 0; d < TINY_TOKENS; d++) {
@@ -343,9 +329,6 @@ TEST(proposals_of_documents_lead_to_the_posterior) {
         }
     }
     assert_distribution(weights, seen);
-    trainer_close(&trainer);
-    lda_state_close(&counts);
-    lda_texts_close(&texts);
 }
 
 /* ---- Likelihood ---- */
@@ -358,16 +341,15 @@ static int add_bag(void *context, const struct lda_bag *bag) {
 /* `expected`: what exact sampling reaches, if known; 0: it is run here. */
 static void compare_with_reference(const struct lda_texts *texts, const char *name, uint32_t topics,
                                    unsigned iterations, double expected) {
-    struct lda_state counts;
-    struct trainer trainer;
+    CLOSED_BY(lda_state_close) struct lda_state counts;
+    CLOSED_BY(trainer_close) struct trainer trainer;
     const double alpha = 50.0 / topics;
     const double beta = 0.01;
     if (expected == 0) {
-        struct lda_state exact;
+        CLOSED_BY(lda_state_close) struct lda_state exact;
         lda_state_open(&exact, texts, topics);
         lda_reference(&exact, texts, alpha, beta, iterations, SEED);
         expected = lda_reference_likelihood(&exact, texts, alpha, beta);
-        lda_state_close(&exact);
     }
     lda_state_open(&counts, texts, topics);
     trainer_open(&trainer, texts, &counts, alpha, beta, LDA_PROPOSALS, 2);
@@ -377,8 +359,6 @@ static void compare_with_reference(const struct lda_texts *texts, const char *na
     print_message("%s: %u topics, %u iterations: log-likelihood per token %.4f, exact sampling %.4f (%.2f %%)\n", name,
                   topics, iterations, reached, expected, 100 * (reached - expected) / fabs(expected));
     assert_true(reached > expected - 0.005 * fabs(expected));
-    trainer_close(&trainer);
-    lda_state_close(&counts);
 }
 
 TEST(likelihood_is_that_of_exact_sampling) {
@@ -386,14 +366,13 @@ TEST(likelihood_is_that_of_exact_sampling) {
     static const struct {
         const char *path;
         double expected;
-    } files[] = {{"bow-reuters395/reuters.ldac", 0},
-                 {"bow-ap/ap.dat.gz", -7.3997},
-                 {"bow-kos/docword.kos.txt.gz", -7.0264}};
+    } files[] = {
+        {"bow-reuters395/reuters.ldac", 0}, {"bow-ap/ap.dat.gz", -7.3997}, {"bow-kos/docword.kos.txt.gz", -7.0264}};
     const char *source = getenv("PROTEUS_SOURCE");
     bool slow = getenv("PROTEUS_SANITIZED") != NULL;
     char path[512];
     for (size_t f = 0; f < (slow ? 1 : sizeof files / sizeof files[0]); f++) {
-        struct lda_texts texts = {0};
+        CLOSED_BY(lda_texts_close) struct lda_texts texts = {0};
         struct error error = {0};
         snprintf(path, sizeof path, "%s/../shared/data/%s", source != NULL ? source : ".", files[f].path);
         if (access(path, R_OK) != 0) {
@@ -403,20 +382,19 @@ TEST(likelihood_is_that_of_exact_sampling) {
         const struct lda_corpus corpus = {.path = path};
         assert_int_equal(lda_corpus_read(&corpus, add_bag, &texts, NULL, &error), 0);
         compare_with_reference(&texts, files[f].path, slow ? 20 : 100, slow ? 20 : 100, files[f].expected);
-        lda_texts_close(&texts);
     }
 }
 
 /* The sparse formula agrees with the dense formula. */
 TEST(likelihood_of_documents) {
-    struct lda_texts texts;
-    struct lda_state counts;
-    struct trainer trainer;
+    CLOSED_BY(lda_texts_close) struct lda_texts texts;
+    CLOSED_BY(lda_state_close) struct lda_state counts;
+    CLOSED_BY(trainer_close) struct trainer trainer;
     make_texts(&texts, 60);
     lda_state_open(&counts, &texts, 21);
     trainer_open(&trainer, &texts, &counts, 0.3, 0.02, 2, 1);
     train(&trainer, 3);
-    float *bases = memory_zeroed(texts.vocabulary, sizeof *bases);
+    FREED float *bases = memory_zeroed(texts.vocabulary, sizeof *bases);
     double sum = 0;
     lda_clock_totals(&trainer.clock, trainer.memory, counts.totals);
     lda_word_bases(&trainer.clock, 0, texts.vocabulary, bases);
@@ -424,17 +402,12 @@ TEST(likelihood_of_documents) {
         struct lda_document document = lda_texts_document(&texts, d);
         uint32_t first = trainer.block.document_starts[d];
         uint32_t tokens = trainer.block.document_starts[d + 1] - first;
-        uint16_t *assigned = memory_zeroed(tokens + 1U, sizeof *assigned);
+        FREED uint16_t *assigned = memory_zeroed(tokens + 1U, sizeof *assigned);
         lda_store(&trainer.block, first, tokens, assigned);
         sum += lda_log_likelihood(&trainer.clock, trainer.memory, &document, assigned, tokens, bases);
-        free(assigned);
     }
     double expected = lda_reference_likelihood(&counts, &texts, 0.3, 0.02);
     assert_true(fabs(sum / (double)texts.tokens - expected) < 1e-5);
-    free(bases);
-    trainer_close(&trainer);
-    lda_state_close(&counts);
-    lda_texts_close(&texts);
 }
 
 /* ---- New documents ---- */

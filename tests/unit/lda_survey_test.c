@@ -93,11 +93,11 @@ static int survey_as(const struct input_list *list, enum lda_format format, stru
 
 /* Reads each file in `parts` parts, from the last part to the first. */
 static void read_parts(const struct lda_survey *survey, uint32_t parts, struct documents *documents) {
-    struct input_deal deal;
+    CLOSED_BY(input_deal_close) struct input_deal deal;
     input_deal_open(&deal, parts);
     for (uint32_t f = 0; f < survey->file_count; f++) {
         struct error error;
-        struct extents extents;
+        CLOSED_BY(extents_close) struct extents extents;
         struct part part = {.survey = survey, .file = f, .documents = documents};
         part.corpus.path = survey->files[f].path;
         part.corpus.first_number = survey->files[f].first_number;
@@ -114,9 +114,7 @@ static void read_parts(const struct lda_survey *survey, uint32_t parts, struct d
                                                  .context = &part};
             assert_int_equal(line_chunks_read(&reading, &error), 0);
         }
-        extents_close(&extents);
     }
-    input_deal_close(&deal);
 }
 
 static void list_files(struct input_list *list, unsigned count) {
@@ -131,8 +129,8 @@ TEST(parts_are_the_whole) {
     static const char *const ends[] = {"\n", "\r\n", "\r"};
     for (unsigned e = 0; e < 3; e++) {
         struct error error = {0};
-        struct input_list list;
-        struct lda_survey survey;
+        CLOSED_BY(input_list_close) struct input_list list;
+        CLOSED_BY(lda_survey_close) struct lda_survey survey;
         struct aml_strings values = {.count = FILES};
         write_file(0, LDA_FORMAT_UCI, 1, 7, ends[e]);
         write_file(1, LDA_FORMAT_LDA_C, 2, 0, ends[e]);
@@ -142,23 +140,19 @@ TEST(parts_are_the_whole) {
         for (unsigned f = 0; f < FILES; f++) {
             values.values[f] = paths[f];
         }
-        struct documents *whole = calloc(1, sizeof *whole);
+        FREED struct documents *whole = calloc(1, sizeof *whole);
         assert_non_null(whole);
         const struct lda_corpus corpus = {.minimum_length = 3};
         assert_int_equal(lda_corpora_read(&corpus, &values, add_bag, whole, &error), 0);
         assert_int_equal(survey_as(&list, LDA_FORMAT_AUTO, &survey, &error), 0);
         assert_true(survey.parts && survey.file_count == FILES);
         for (uint32_t parts = 1; parts <= 9; parts += 4) {
-            struct documents *found = calloc(1, sizeof *found);
+            FREED struct documents *found = calloc(1, sizeof *found);
             assert_non_null(found);
             read_parts(&survey, parts, found);
             assert_true(found->count == whole->count && whole->count > 3 * DOCUMENTS);
             assert_memory_equal(found->hashes, whole->hashes, sizeof whole->hashes);
-            free(found);
         }
-        lda_survey_close(&survey);
-        input_list_close(&list);
-        free(whole);
     }
 }
 
@@ -166,7 +160,7 @@ TEST(parts_are_the_whole) {
 
 static void assert_refused(enum lda_format format, const char *expected) {
     struct error error = {0};
-    struct input_list list;
+    CLOSED_BY(input_list_close) struct input_list list;
     struct lda_survey survey;
     list_files(&list, 1);
     int result = survey_as(&list, format, &survey, &error);
@@ -174,7 +168,6 @@ static void assert_refused(enum lda_format format, const char *expected) {
         strncmp(error.text, paths[0], strlen(paths[0])) != 0) {
         fail_msg("%d, '%s': expected '%s'", result, error.text, expected);
     }
-    input_list_close(&list);
 }
 
 TEST(surveys_refuse_what_no_part_shows) {
@@ -203,19 +196,18 @@ TEST(documents_must_ascend_from_chunk_to_chunk) {
     }
     assert_int_equal(fclose(file), 0);
     struct error error = {0};
-    struct input_list list;
+    CLOSED_BY(input_list_close) struct input_list list;
     struct lda_survey survey;
     list_files(&list, 1);
     int result = survey_as(&list, LDA_FORMAT_AUTO, &survey, &error);
     if (result != AML_EINPUT || strstr(error.text, ": expected documents in ascending order, got '") == NULL) {
         fail_msg("%d, '%s'", result, error.text);
     }
-    input_list_close(&list);
 }
 
 TEST(text_is_not_divided) {
     struct error error = {0};
-    struct input_list list;
+    CLOSED_BY(input_list_close) struct input_list list;
     struct lda_survey survey;
     write_text(paths[0], "1 0:1\n");
     write_text(paths[1], "the cat\n");
@@ -224,7 +216,6 @@ TEST(text_is_not_divided) {
     assert_true(!survey.parts && survey.file_count == 0);
     assert_int_equal(survey_as(&list, LDA_FORMAT_TEXT, &survey, &error), 0);
     assert_true(!survey.parts && survey.file_count == 0);
-    input_list_close(&list);
 }
 
 TEST(runs_name_the_place_of_an_error) {
@@ -242,7 +233,7 @@ TEST(runs_name_the_place_of_an_error) {
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct error error = {0};
         const char *at = NULL;
-        struct documents *documents = calloc(1, sizeof *documents);
+        FREED struct documents *documents = calloc(1, sizeof *documents);
         assert_non_null(documents);
         const struct lda_corpus corpus = {.path = "file"};
         const struct lda_head head = {.format = cases[c].format, .documents = 3, .words = 5, .counts = 9};
@@ -251,7 +242,6 @@ TEST(runs_name_the_place_of_an_error) {
         assert_non_null(at);
         assert_string_equal(at, cases[c].rest);
         assert_non_null(strstr(error.text, cases[c].message));
-        free(documents);
     }
 }
 

@@ -42,11 +42,10 @@ static void retire(void *context, const struct line_chunk *chunk, int code) {
 
 /* The range of a part, if this file is the first to be divided into `count` parts. */
 static struct extent_range part_of(const struct extents *extents, uint32_t index, uint32_t count) {
-    struct input_deal deal;
+    CLOSED_BY(input_deal_close) struct input_deal deal;
     input_deal_open(&deal, count);
     input_deal_file(&deal, extents);
     struct extent_range part = input_deal_part(&deal, index);
-    input_deal_close(&deal);
     return part;
 }
 
@@ -93,7 +92,7 @@ static size_t make_text(char *text, size_t size, size_t longest, uint64_t seed) 
 /* Reads the file in `parts` parts, and compares the chunks with those of the whole reading and with the text. */
 static void compare(const char *text, size_t size, const struct collection *whole, uint32_t parts) {
     struct error error;
-    struct extents extents;
+    CLOSED_BY(extents_close) struct extents extents;
     size_t at = 0;
     size_t number = 0;
     assert_int_equal(extents_make(&extents, path, 0, &error), 0);
@@ -114,7 +113,6 @@ static void compare(const char *text, size_t size, const struct collection *whol
         collection_close(part);
     }
     assert_true(number == whole->retired && at == size && bytes == size);
-    extents_close(&extents);
 }
 
 TEST(parts_of_a_file_are_the_file) {
@@ -220,7 +218,7 @@ TEST(groups_are_whole_whoever_reads_them) {
     for (size_t l = 0; l < sizeof longest / sizeof longest[0]; l++) {
         for (uint64_t seed = 0; seed < 8; seed++) {
             struct error error;
-            struct extents extents;
+            CLOSED_BY(extents_close) struct extents extents;
             size_t size = make_groups(text, sizeof text, longest[l], 17 * l + seed);
             /* A line end at the border, before or after it. */
             text[EXTENT_MIN - 2 + (int)seed % 4] = seed < 4 ? '\n' : '\r';
@@ -230,7 +228,6 @@ TEST(groups_are_whole_whoever_reads_them) {
             compare_groups(text, size, &extents, 1);
             compare_groups(text, size, &extents, 2);
             compare_groups(text, size, &extents, (uint32_t)extents.count);
-            extents_close(&extents);
         }
     }
 }
@@ -241,7 +238,7 @@ TEST(groups_that_end_at_borders) {
     const size_t lines[] = {2, 16, 1 << 10, EXTENT_MIN / 8};
     for (size_t l = 0; l < sizeof lines / sizeof lines[0]; l++) {
         struct error error;
-        struct extents extents;
+        CLOSED_BY(extents_close) struct extents extents;
         for (size_t at = 0; at < sizeof text; at += 8) {
             memcpy(text + at, "1234567\n", 8);
             text[at] = (char)('0' + at / 8 / lines[l] % 10);
@@ -250,14 +247,13 @@ TEST(groups_that_end_at_borders) {
         assert_int_equal(extents_make(&extents, path, 0, &error), 0);
         compare_groups(text, sizeof text, &extents, 1);
         compare_groups(text, sizeof text, &extents, (uint32_t)extents.count);
-        extents_close(&extents);
     }
 }
 
 TEST(a_group_that_is_too_long_reaches_the_sink) {
     static char text[TEXT_MAX];
     struct error error;
-    struct extents extents;
+    CLOSED_BY(extents_close) struct extents extents;
     for (size_t at = 0; at < sizeof text; at += 4) {
         memcpy(text + at, at < 4000 ? "0..\n" : "1..\n", 4);
     }
@@ -268,7 +264,6 @@ TEST(a_group_that_is_too_long_reaches_the_sink) {
     assert_true(all->retired == 2 && all->chunks[0].chunk.size == 4000 && !all->chunks[0].chunk.cut);
     assert_true(all->chunks[1].chunk.cut);
     collection_close(all);
-    extents_close(&extents);
 }
 
 /* The number of lines before each chunk equals the lines in all earlier chunks. */
@@ -291,7 +286,7 @@ TEST(a_line_has_its_number_in_the_file) {
     static char text[TEXT_MAX];
     for (unsigned grouped = 0; grouped < 4; grouped++) {
         struct error error;
-        struct extents extents;
+        CLOSED_BY(extents_close) struct extents extents;
         size_t size = grouped == 0 ? make_text(text, sizeof text, 60, 5)
                                    : make_groups(text, sizeof text, grouped < 3 ? 300 : 20000, grouped);
         write_bytes(path, text, size);
@@ -305,14 +300,13 @@ TEST(a_line_has_its_number_in_the_file) {
         assert_true(whole->retired > 1);
         compare_numbers(whole, &extents);
         collection_close(whole);
-        extents_close(&extents);
     }
 }
 
 TEST(a_failure_ends_the_reading) {
     static char text[TEXT_MAX];
     struct error error;
-    struct extents extents;
+    CLOSED_BY(extents_close) struct extents extents;
     write_bytes(path, text, make_text(text, sizeof text, 60, 5));
     assert_int_equal(extents_make(&extents, path, 0, &error), 0);
     struct collection *all = collection_open();
@@ -320,13 +314,12 @@ TEST(a_failure_ends_the_reading) {
     read_part(all, &extents, 0, 1, TEXT_MAX);
     assert_int_equal(all->retired, 3);
     collection_close(all);
-    extents_close(&extents);
 }
 
 TEST(a_line_that_is_too_long_reaches_the_sink) {
     static char text[TEXT_MAX];
     struct error error;
-    struct extents extents;
+    CLOSED_BY(extents_close) struct extents extents;
     memset(text, 'x', sizeof text);
     memcpy(text, "1\n", 2);
     write_bytes(path, text, sizeof text);
@@ -336,12 +329,11 @@ TEST(a_line_that_is_too_long_reaches_the_sink) {
     assert_int_equal(all->retired, 1);
     assert_true(all->chunks[0].chunk.size > 1000);
     collection_close(all);
-    extents_close(&extents);
 }
 
 TEST(a_mark_and_a_lacking_end) {
     struct error error;
-    struct extents extents;
+    CLOSED_BY(extents_close) struct extents extents;
     write_bytes(path,
                 "\xEF\xBB\xBF"
                 "1 2\n3 4",
@@ -352,20 +344,17 @@ TEST(a_mark_and_a_lacking_end) {
     assert_int_equal(all->retired, 1);
     assert_string_equal(all->chunks[0].text, "1 2\n3 4\n");
     collection_close(all);
-    extents_close(&extents);
 }
 
 static struct input_sample sample(const char *text, size_t size, uint32_t parts) {
     struct error error;
-    struct extents extents;
+    CLOSED_BY(extents_close) struct extents extents;
     write_bytes(path, text, size);
     assert_int_equal(extents_make(&extents, path, 0, &error), 0);
-    struct input_deal deal;
+    CLOSED_BY(input_deal_close) struct input_deal deal;
     input_deal_open(&deal, parts);
     input_deal_file(&deal, &extents);
     struct input_sample sample = input_sample(&extents, &deal);
-    input_deal_close(&deal);
-    extents_close(&extents);
     return sample;
 }
 
@@ -381,7 +370,7 @@ TEST(parts_of_many_files_are_even) {
                  {300, 1, 12 * EXTENT_MIN}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         for (uint32_t parts = 1; parts <= 9; parts++) {
-            struct input_deal deal;
+            CLOSED_BY(input_deal_close) struct input_deal deal;
             uint64_t total = 0;
             input_deal_open(&deal, parts);
             for (size_t f = 0; f < cases[c].files; f++) {
@@ -408,14 +397,13 @@ TEST(parts_of_many_files_are_even) {
                 assert_true(deal.bytes[p] <= total / parts + 2 * largest &&
                             deal.bytes[p] + 2 * largest >= total / parts);
             }
-            input_deal_close(&deal);
         }
     }
 }
 
 TEST(samples_find_other_bytes_where_they_look) {
     enum { SMALL = INPUT_SAMPLES * INPUT_SAMPLE_BYTES, BIG = SMALL * 2 };
-    char *text = malloc(BIG);
+    FREED char *text = malloc(BIG);
     assert_non_null(text);
     memset(text, '\n', BIG);
     const size_t sizes[] = {1, 70000, SMALL, BIG};
@@ -435,7 +423,6 @@ TEST(samples_find_other_bytes_where_they_look) {
     const struct input_sample before = sample(text, BIG, 3);
     text[(BIG / EXTENT_MIN + 1) / 3 * EXTENT_MIN - 1] = 'x'; /* last byte of the first part */
     assert_true(sample(text, BIG, 3).borders != before.borders);
-    free(text);
 }
 
 int main(void) {

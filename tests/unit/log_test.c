@@ -96,7 +96,7 @@ static void test_json_has_all(void **state) {
     catch_begin();
     log_info("it said \"no\"\nand\033[2J left");
     catch_end(caught);
-    json_t *line = json_loads(caught, JSON_REJECT_DUPLICATES, NULL);
+    json_auto_t *line = json_loads(caught, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(line);
     assert_time(string_of(line, "time"));
     assert_string_equal(string_of(line, "level"), "info");
@@ -105,7 +105,6 @@ static void test_json_has_all(void **state) {
     assert_string_equal(string_of(line, "node"), "node\\2");
     assert_string_equal(string_of(line, "message"), "it said \"no\" and?[2J left");
     assert_int_equal(json_object_size(line), 6);
-    json_decref(line);
     forget(NULL); /* unknown fields are left out */
     set(NULL, "json", NULL);
     log_set_node("");
@@ -132,7 +131,7 @@ static void test_json_takes_every_text(void **state) {
         catch_begin();
         log_error("%s", bytes);
         catch_end(caught);
-        json_t *line = json_loads(caught, 0, NULL);
+        json_auto_t *line = json_loads(caught, 0, NULL);
         if (line == NULL || strlen(caught) > LOG_LINE_MAX || strchr(caught, '\n') != caught + strlen(caught) - 1) {
             fail_msg("not one line of JSON: %s", caught);
         }
@@ -140,7 +139,6 @@ static void test_json_takes_every_text(void **state) {
         size_t shown = strlen(message);
         assert_true(length < LOG_TEXT_MAX ? shown == length
                                           : shown == LOG_TEXT_MAX - 1 && strcmp(message + shown - 3, "...") == 0);
-        json_decref(line);
     }
 }
 

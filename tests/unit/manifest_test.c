@@ -99,20 +99,18 @@ static void make_folder(const char *root, uint64_t clock, char folder[WIRE_PATH_
 /* Writes the manifest into a folder, which is not yet a checkpoint. */
 static void write_manifest(const char *folder, const struct manifest *manifest) {
     size_t size = 0;
-    char *text = manifest_text(manifest, &size, NULL);
+    FREED char *text = manifest_text(manifest, &size, NULL);
     assert_non_null(text);
     assert_int_equal(size, strlen(text));
     write_file(folder, "manifest.json", text);
-    free(text);
 }
 
 static int finish(const char *root, const char *folder, const struct manifest *manifest, char path[WIRE_PATH_MAX],
                   struct error *error) {
     size_t size = 0;
-    char *text = manifest_text(manifest, &size, error);
+    FREED char *text = manifest_text(manifest, &size, error);
     assert_non_null(text);
     int code = manifest_finish(root, folder, manifest->clock, text, size, path, error);
-    free(text);
     return code;
 }
 
@@ -143,7 +141,7 @@ static void assert_nothing_found(const char *root, const char *reason) {
 TEST(round_trip) {
     char folder[WIRE_PATH_MAX];
     struct manifest expected = sample(120);
-    struct manifest manifest;
+    CLOSED_BY(manifest_close) struct manifest manifest;
     struct error error = {0};
     make_checkpoint(*state, 120, folder);
     assert_int_equal(manifest_read(folder, &manifest, &error), 0);
@@ -177,7 +175,6 @@ TEST(round_trip) {
         assert_string_equal(manifest.metrics[i].name, expected.metrics[i].name);
     }
     assert_true(manifest.metrics[0].value == expected.metrics[0].value && isnan(manifest.metrics[1].value));
-    manifest_close(&manifest);
 }
 
 TEST(newest_is_found) {

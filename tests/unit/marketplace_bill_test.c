@@ -50,7 +50,7 @@ TEST(equal_bills_are_said_to_be) {
                "{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":7}\n{\"type\":\"summary\"}\n" /* an earlier run */
                "{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":3600000000}\n"
                "{\"type\":\"bill\",\"id\":\"i-2\",\"amount_units\":1800000000}\n{\"type\":\"summary\"}\n");
-    json_t *line = compare(machines, &agree, text);
+    json_auto_t *line = compare(machines, &agree, text);
     assert_true(agree);
     assert_int_equal((int)number(line, "ledger_machines_apart"), 0);
     assert_true(number(line, "ledger_dollars") == 1.5 && number(line, "dollars") == 1.5);
@@ -62,7 +62,6 @@ TEST(equal_bills_are_said_to_be) {
     assert_non_null(strstr(summary, "machines       0 on demand; 2 spot in 1 acquisition, 0 of them evicted\n"));
     assert_non_null(strstr(summary, "machine-hours  0.00 on demand, 4.00 spot (2.00 of them free)\n"));
     assert_non_null(strstr(summary, " % more was paid\n")); /* no negative saving */
-    json_decref(line);
 }
 
 TEST(differences_name_the_machines) {
@@ -73,12 +72,11 @@ TEST(differences_name_the_machines) {
     add_machine(machines, sizeof machines, "i-2", DOLLAR / 2);
     write_text(report, "{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":1800000000}\n"
                        "{\"type\":\"bill\",\"id\":\"i-3\",\"amount_units\":3600000000}\n{\"type\":\"summary\"}\n");
-    json_t *line = compare(machines, &agree, text); /* the totals are equal: each machine is compared */
+    json_auto_t *line = compare(machines, &agree, text); /* the totals are equal: each machine is compared */
     assert_false(agree);
     assert_int_equal((int)number(line, "ledger_machines_apart"), 3);
     assert_string_equal(text, "the bills differ: $1.5000 by the market, $1.5000 by bidbrain's ledger; 3 machines: "
                               "i-1 $1.0000 and $0.5000, i-2 $0.5000 and $0.0000, i-3 $0.0000 and $1.0000");
-    json_decref(line);
 }
 
 TEST(less_than_a_cent_is_counted_alone) {
@@ -87,10 +85,9 @@ TEST(less_than_a_cent_is_counted_alone) {
     bool agree = false;
     add_machine(machines, sizeof machines, "i-1", DOLLAR + DOLLAR / 200);
     write_text(report, "{\"type\":\"bill\",\"id\":\"i-1\",\"amount_units\":3600000000}\n{\"type\":\"summary\"}\n");
-    json_t *line = compare(machines, &agree, text);
+    json_auto_t *line = compare(machines, &agree, text);
     assert_true(agree);
     assert_int_equal((int)number(line, "ledger_machines_apart"), 1);
-    json_decref(line);
 }
 
 TEST(a_missing_bill_is_told) {
@@ -102,10 +99,9 @@ TEST(a_missing_bill_is_told) {
         bool agree = true;
         add_machine(machines, sizeof machines, "i-1", DOLLAR);
         write_text(report, reports[r]); /* killed before its end */
-        json_t *line = compare(machines, &agree, text);
+        json_auto_t *line = compare(machines, &agree, text);
         assert_false(agree);
         assert_string_equal(text, "the bill can't be checked: bidbrain has not written its own");
-        json_decref(line);
     }
 }
 

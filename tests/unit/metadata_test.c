@@ -119,11 +119,10 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    struct fixture *fixture = *state;
+    FREED struct fixture *fixture = *state;
     metadata_close(fixture->metadata);
     http_close(fixture->http);
     http_server_close(fixture->server);
-    free(fixture);
     return 0;
 }
 

@@ -31,10 +31,18 @@ static uint64_t random_next(uint64_t *state) {
     return hash_mix(*state);
 }
 
+static void problem_free(void *context) {
+    struct problem *problem = context;
+    free(problem->sgd.users - 16);
+    free(problem->sgd.items - 16);
+    free(problem);
+}
+
 /* `extra` is the number of units of 16 bytes by which strides are longer than needed. Rows start at a multiple of
  * 16, not of 32. Without `grouped`, users come in any order. Users 0..19 and items 0..14 have ratings. */
 static struct problem *problem_new(uint32_t rank, bool biases, size_t extra, bool grouped) {
     struct problem *problem = calloc(1, sizeof *problem);
+    at_end(problem_free, problem);
     size_t stride = ((rank + biases) * sizeof(float) + 15) / 16 * 16 + extra * 16;
     problem->users_size = USERS * stride;
     problem->items_size = ITEMS * stride;
@@ -79,12 +87,6 @@ static struct problem *problem_new(uint32_t rank, bool biases, size_t extra, boo
         problem->ratings[i].rating = (float)(1 + random_next(&state) % 5);
     }
     return problem;
-}
-
-static void problem_free(struct problem *problem) {
-    free(problem->sgd.users - 16);
-    free(problem->sgd.items - 16);
-    free(problem);
 }
 
 static void assert_near(double got, double expected, double tolerance) {
@@ -135,8 +137,6 @@ static void compare_with_reference(const struct mf_kernel *kernel, const struct 
     assert_memory_equal(a->items_touched, b->items_touched, ITEMS);
     assert_near(kernel->squared_error(&a->sgd, a->ratings, RATINGS),
                 reference->squared_error(&b->sgd, b->ratings, RATINGS), 1e-4);
-    problem_free(a);
-    problem_free(b);
 }
 
 TEST(all_agree_with_the_reference) {
@@ -268,8 +268,6 @@ TEST(only_rated_rows_are_touched) {
         bool same = memcmp(problem->sgd.items + slot * stride, before->sgd.items + slot * stride, stride) == 0;
         assert_int_equal(same, slot >= 15);
     }
-    problem_free(problem);
-    problem_free(before);
 }
 
 TEST(no_ratings_change_nothing) {
@@ -283,7 +281,6 @@ TEST(no_ratings_change_nothing) {
     for (size_t slot = 0; slot < USERS; slot++) {
         assert_int_equal(problem->users_touched[slot], 0);
     }
-    problem_free(problem);
 }
 
 TEST(same_arguments_give_the_same_bits) {
@@ -298,8 +295,6 @@ TEST(same_arguments_give_the_same_bits) {
                         kernels[v].sgd_pass(&b->sgd, b->ratings, RATINGS));
             assert_memory_equal(a->sgd.users, b->sgd.users, a->users_size);
             assert_memory_equal(a->sgd.items, b->sgd.items, a->items_size);
-            problem_free(a);
-            problem_free(b);
         }
     }
 }
@@ -307,7 +302,6 @@ TEST(same_arguments_give_the_same_bits) {
 /* The ratings are made from rows of rank 4: the loop must find rows that fit as well. */
 TEST(learns_what_can_be_learned) {
     enum { RANK = 4 };
-    struct problem *truth = problem_new(RANK, true, 0, false);
     struct problem *problem = problem_new(RANK, true, 0, false);
     for (size_t i = 0; i < RATINGS; i++) {
         float p[RANK + 1];
@@ -331,8 +325,6 @@ TEST(learns_what_can_be_learned) {
     }
     double last = kernel.squared_error(&problem->sgd, problem->ratings, RATINGS);
     assert_true(last < first / 1000);
-    problem_free(problem);
-    problem_free(truth);
 }
 
 TEST(item_rate_bounds_the_sum_of_steps) {
@@ -389,8 +381,8 @@ TEST(gradients_follow_the_formulas) {
             give_rates(problem);
             unsigned char *sums = calloc(ITEMS, sgd->item_stride);
             unsigned char *items_before = malloc(problem->items_size);
-            double *p = calloc(USERS * (size_t)width, sizeof *p);
-            double *expected = calloc(ITEMS * (size_t)width, sizeof *expected);
+            FREED double *p = calloc(USERS * (size_t)width, sizeof *p);
+            FREED double *expected = calloc(ITEMS * (size_t)width, sizeof *expected);
             double squares = 0;
             memcpy(items_before, sgd->items, problem->items_size);
             for (unsigned u = 0; u < USERS; u++) {
@@ -434,11 +426,8 @@ TEST(gradients_follow_the_formulas) {
                     assert_true(fabs((double)row_of(sgd->users, sgd->user_stride, u)[k] - p[u * width + k]) <= 1e-4);
                 }
             }
-            free(expected);
-            free(p);
             free(items_before);
             free(sums);
-            problem_free(problem);
         }
     }
 }

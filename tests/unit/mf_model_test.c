@@ -89,7 +89,7 @@ static void assert_predicts(const struct mf_model *model, uint64_t user, uint64_
 TEST(predictions) {
     struct fixture *f = *state;
     write_small(f);
-    struct mf_model model;
+    CLOSED_BY(mf_model_close) struct mf_model model;
     assert_int_equal(mf_model_load(path, &model, &f->error), 0);
     assert_int_equal(model.header.rank, 2);
     assert_true(model.header.biases);
@@ -102,7 +102,6 @@ TEST(predictions) {
     assert_predicts(&model, 7, 9, 3.25);         /* unknown item */
     assert_predicts(&model, 9, 8, 4.0);          /* unknown user */
     assert_predicts(&model, 9, 9, 3.0);          /* both unknown */
-    mf_model_close(&model);
 }
 
 TEST(without_biases_and_without_rows) {
@@ -136,7 +135,7 @@ TEST(of_logarithms) {
     struct mf_model_header header = {
         .rank = 1, .log1p = true, .mean = 1.0F, .rating_min = 0.0F, .rating_max = (float)log1p(1000)};
     struct mf_model_writer *writer;
-    struct mf_model model;
+    CLOSED_BY(mf_model_close) struct mf_model model;
     const float p[3] = {0.5F, -4.0F, 4.0F};
     const float q = 2.0F;
     const uint64_t keys[3] = {1, 2, 3};
@@ -149,7 +148,6 @@ TEST(of_logarithms) {
     assert_predicts(&model, 1, 1, (double)(float)expm1(2));
     assert_predicts(&model, 2, 1, 0);
     assert_true(fabs((double)mf_model_predict(&model, 3, 1) - 1000) < 1e-3);
-    mf_model_close(&model);
 }
 
 /* Models larger than the writer's buffer, also at the largest rank. */
@@ -157,8 +155,8 @@ static void write_and_compare(struct fixture *f, uint32_t rank, size_t users, si
     struct mf_model_header header = {
         .rank = rank, .biases = true, .mean = 3.0F, .rating_min = -1000.0F, .rating_max = 1000.0F};
     struct mf_model_writer *writer;
-    float *row = calloc(rank + 1, sizeof *row);
-    float *other = calloc(rank + 1, sizeof *other);
+    FREED float *row = calloc(rank + 1, sizeof *row);
+    FREED float *other = calloc(rank + 1, sizeof *other);
     assert_int_equal(mf_model_writer_open(&writer, path, &header, &f->error), 0);
     for (uint64_t key = 0; key < users + items; key++) {
         unsigned table = key < users ? MF_MODEL_USERS : MF_MODEL_ITEMS;
@@ -168,7 +166,7 @@ static void write_and_compare(struct fixture *f, uint32_t rank, size_t users, si
         assert_int_equal(mf_model_writer_rows(writer, table, &stored, row, 0, 1, &f->error), 0);
     }
     assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
-    struct mf_model model;
+    CLOSED_BY(mf_model_close) struct mf_model model;
     assert_int_equal(mf_model_load(path, &model, &f->error), 0);
     assert_int_equal(model.maps[MF_MODEL_USERS].count, users);
     assert_int_equal(model.maps[MF_MODEL_ITEMS].count, items);
@@ -184,9 +182,6 @@ static void write_and_compare(struct fixture *f, uint32_t rank, size_t users, si
             assert_true(fabs((double)mf_model_predict(&model, user * 3, item * 3) - expected) < 1e-3);
         }
     }
-    mf_model_close(&model);
-    free(row);
-    free(other);
 }
 
 TEST(many_rows) {
@@ -309,9 +304,8 @@ TEST(wrong_contents_are_refused) {
         }
     }
     write_sealed(f, whole, size); /* unchanged, the file is accepted */
-    struct mf_model model;
+    CLOSED_BY(mf_model_close) struct mf_model model;
     assert_int_equal(mf_model_load(path, &model, &f->error), 0);
-    mf_model_close(&model);
 }
 
 /* ---- Names ---- */
@@ -396,12 +390,11 @@ TEST(names) {
 
 TEST(two_texts_of_one_hash_are_refused) {
     struct fixture *f = *state;
-    struct mf_names names = {0};
+    CLOSED_BY(mf_names_close) struct mf_names names = {0};
     mf_names_want(&names, RATING_ID_TEXT | 5);
     assert_int_equal(mf_names_set(&names, RATING_ID_TEXT | 5, "one", 3, &f->error), 0);
     assert_int_equal(mf_names_set(&names, RATING_ID_TEXT | 5, "other", 5, &f->error), AML_EINPUT);
     assert_string_equal(f->error.text, "the ids 'one' and 'other' have the same 64-bit hash: rename one of them");
-    mf_names_close(&names);
 }
 
 TEST(no_file_and_no_regular_file) {
@@ -456,10 +449,9 @@ TEST(a_diverged_model_is_not_written) {
     assert_int_equal(mf_model_writer_close(writer, 0, &f->error), AML_EFAIL);
     assert_non_null(strstr(f->error.text, "not finite"));
     assert_int_equal(files_in("."), 1);
-    struct mf_model model;
+    CLOSED_BY(mf_model_close) struct mf_model model;
     struct error error = {0};
     assert_int_equal(mf_model_load(path, &model, &error), 0); /* the older model */
-    mf_model_close(&model);
 }
 
 /* Writes `rows` user rows to the file `name`. Returns the result of closing. */

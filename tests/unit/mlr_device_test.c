@@ -225,7 +225,7 @@ static bool skipped(void) {
 }
 
 static void check_shape(const struct shape *shape) {
-    struct problem problem;
+    CLOSED_BY(problem_close) struct problem problem;
     struct mlr_device *device;
     struct error error = {0};
     problem_open(&problem, shape);
@@ -242,7 +242,6 @@ static void check_shape(const struct shape *shape) {
         assert_same_change(&problem);
     }
     mlr_device_close(device);
-    problem_close(&problem);
 }
 
 static void test_steps_are_the_same_as_on_the_cpu(void **state) {
@@ -260,7 +259,7 @@ static void test_samples_are_replaced(void **state) {
     if (skipped()) {
         skip();
     }
-    struct problem problem;
+    CLOSED_BY(problem_close) struct problem problem;
     struct mlr_device *device;
     struct error error = {0};
     problem_open(&problem, &SHAPES[2]);
@@ -280,7 +279,6 @@ static void test_samples_are_replaced(void **state) {
         assert_same_change(&problem);
     }
     mlr_device_close(device);
-    problem_close(&problem);
 }
 
 #ifdef DEVICE_EMULATED
@@ -311,7 +309,7 @@ static int clocks_on(struct problem *problem, struct mlr_device **device, struct
 }
 
 static void test_each_call_may_fail(void **state) {
-    struct problem problem;
+    CLOSED_BY(problem_close) struct problem problem;
     problem_open(&problem, &SHAPES[5]);
     int result = AML_EFAIL;
     unsigned failures = 0;
@@ -335,13 +333,12 @@ static void test_each_call_may_fail(void **state) {
         }
     }
     assert_true(failures >= 30);
-    problem_close(&problem);
 }
 
 /* Samples are not kept if they would leave too little room. Weights without room are an error. */
 static void test_little_memory(void **state) {
     const size_t room = (size_t)1 << 20;
-    struct problem problem;
+    CLOSED_BY(problem_close) struct problem problem;
     struct mlr_device *device;
     struct error error = {0};
     emulation_set_memory(room);
@@ -359,7 +356,6 @@ static void test_little_memory(void **state) {
     assert_non_null(strstr(error.text, "CUDA: cudaMalloc of 0.0 MB for"));
     assert_int_equal(emulation_left(), 0);
     emulation_set_memory((size_t)1 << 30);
-    problem_close(&problem);
 }
 #endif
 

@@ -58,8 +58,18 @@ static void make_samples(struct problem *problem, uint64_t *state) {
     }
 }
 
+static void problem_free(void *context) {
+    struct problem *problem = context;
+    free(problem->weights.rows);
+    free(problem->samples);
+    free(problem->features);
+    free(problem->values);
+    free(problem);
+}
+
 static struct problem *problem_new(uint32_t classes, size_t padding) {
     struct problem *problem = calloc(1, sizeof *problem);
+    at_end(problem_free, problem);
     uint64_t state = classes;
     size_t stride = classes + padding;
     assert_non_null(problem);
@@ -78,14 +88,6 @@ static struct problem *problem_new(uint32_t classes, size_t padding) {
         problem->labels[s] = (uint32_t)(hash_mix(s) % classes);
     }
     return problem;
-}
-
-static void problem_free(struct problem *problem) {
-    free(problem->weights.rows);
-    free(problem->samples);
-    free(problem->features);
-    free(problem->values);
-    free(problem);
 }
 
 static void assert_close(const float *a, const float *b, size_t count, float tolerance) {
@@ -122,18 +124,17 @@ static struct mlr_kernel reference(void) {
 /* ---- The reference against the definitions ---- */
 
 static double loss_of(const struct problem *problem) {
-    float *logits = calloc(SAMPLES * problem->weights.classes, sizeof(float));
+    FREED float *logits = calloc(SAMPLES * problem->weights.classes, sizeof(float));
     struct nn_loss loss = {0};
     reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, logits);
     reference().softmax(logits, problem->labels, SAMPLES, problem->weights.classes, &loss);
-    free(logits);
     return loss.loss;
 }
 
 TEST(a_step_follows_the_gradient) {
     struct problem *problem = problem_new(7, 1);
     struct problem *stepped = problem_new(7, 1);
-    float *errors = calloc(SAMPLES * 7, sizeof(float));
+    FREED float *errors = calloc(SAMPLES * 7, sizeof(float));
     struct nn_loss loss = {0};
     const struct mlr_step step = {.scale = 1, .paces = problem->paces}; /* decay 0 */
     reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, errors);
@@ -152,9 +153,6 @@ TEST(a_step_follows_the_gradient) {
             assert_true(fabs((above - below) / 0.02 - gradient) < 2e-3 * (1 + fabs(gradient)));
         }
     }
-    free(errors);
-    problem_free(problem);
-    problem_free(stepped);
 }
 
 TEST(softmax_by_hand) {
@@ -190,8 +188,8 @@ TEST(what_is_not_finite_shows_in_the_loss) {
 /* ---- The implementations against the reference ---- */
 
 static void check_softmax(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
-    float *a = calloc(SAMPLES * classes, sizeof(float));
-    float *b = calloc(SAMPLES * classes, sizeof(float));
+    FREED float *a = calloc(SAMPLES * classes, sizeof(float));
+    FREED float *b = calloc(SAMPLES * classes, sizeof(float));
     struct problem *problem = problem_new(classes, padding);
     struct nn_loss fast = {0};
     struct nn_loss plain = {0};
@@ -204,9 +202,6 @@ static void check_softmax(const struct mlr_kernel *kernel, uint32_t classes, siz
     assert_close(a, b, SAMPLES * (size_t)classes, 1e-6F);
     assert_true(fabs(fast.loss - plain.loss) < 1e-5 * plain.loss);
     assert_int_equal(fast.correct, plain.correct);
-    free(a);
-    free(b);
-    problem_free(problem);
 }
 
 TEST(softmax) {
@@ -214,8 +209,8 @@ TEST(softmax) {
 }
 
 static void check_sparse_logits(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
-    float *a = calloc(SAMPLES * classes, sizeof(float));
-    float *b = calloc(SAMPLES * classes, sizeof(float));
+    FREED float *a = calloc(SAMPLES * classes, sizeof(float));
+    FREED float *b = calloc(SAMPLES * classes, sizeof(float));
     struct problem *problem = problem_new(classes, padding);
     kernel->sparse_logits(&problem->weights, problem->sparse, SAMPLES, a);
     reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, b);
@@ -226,9 +221,6 @@ static void check_sparse_logits(const struct mlr_kernel *kernel, uint32_t classe
     mlr_dense_logits(&problem->weights, &problem->dense, 11, 11, a);
     mlr_dense_logits(&problem->weights, &problem->dense, 11, SAMPLES, a);
     assert_close(a, b, SAMPLES * (size_t)classes, 1e-5F);
-    free(a);
-    free(b);
-    problem_free(problem);
 }
 
 TEST(logits) {
@@ -246,7 +238,7 @@ static float *make_errors(uint32_t classes) {
 }
 
 static void check_sparse_update(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
-    float *errors = make_errors(classes);
+    FREED float *errors = make_errors(classes);
     struct problem *plain = problem_new(classes, padding);
     const struct mlr_step step = {.scale = 0.3F, .decay = 0.02F, .paces = plain->paces};
     reference().sparse_update(&plain->weights, plain->sparse, errors, SAMPLES, &step, 0, 1, plain->touched);
@@ -257,10 +249,7 @@ static void check_sparse_update(const struct mlr_kernel *kernel, uint32_t classe
         }
         assert_close(fast->weights.rows, plain->weights.rows, weight_count(plain), 1e-5F);
         assert_memory_equal(fast->touched, plain->touched, sizeof plain->touched);
-        problem_free(fast);
     }
-    free(errors);
-    problem_free(plain);
 }
 
 TEST(sparse_update) {
@@ -281,7 +270,7 @@ static void set_ones(struct problem *problem, bool written) {
 
 /* Samples whose values are all 1 need not store them. */
 static void check_ones(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
-    float *errors = make_errors(classes);
+    FREED float *errors = make_errors(classes);
     float *logits[2];
     struct problem *problems[2];
     for (int i = 0; i < 2; i++) {
@@ -298,9 +287,7 @@ static void check_ones(const struct mlr_kernel *kernel, uint32_t classes, size_t
     assert_close(problems[1]->weights.rows, problems[0]->weights.rows, weight_count(problems[0]), 1e-5F);
     for (int i = 0; i < 2; i++) {
         free(logits[i]);
-        problem_free(problems[i]);
     }
-    free(errors);
 }
 
 TEST(ones) {
@@ -309,7 +296,7 @@ TEST(ones) {
 
 /* A feature's rate multiplies its steps; biases have their own rate. */
 static void check_rates(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
-    float *errors = make_errors(classes);
+    FREED float *errors = make_errors(classes);
     struct problem *plain = problem_new(classes, padding);
     struct problem *paced = problem_new(classes, padding);
     struct problem *start = problem_new(classes, padding);
@@ -328,10 +315,6 @@ static void check_rates(const struct mlr_kernel *kernel, uint32_t classes, size_
             assert_close(&paced->weights.rows[at], &expected, 1, 1e-5F);
         }
     }
-    problem_free(plain);
-    problem_free(paced);
-    problem_free(start);
-    free(errors);
 }
 
 TEST(rates) {
@@ -343,7 +326,7 @@ TEST(decay_takes_at_most_all) {
     size_t count = mlr_kernel_list(kernels);
     for (size_t i = 0; i < count; i++) {
         struct problem *problem = problem_new(3, 0);
-        float *errors = calloc(SAMPLES * 3, sizeof(float)); /* no gradient */
+        FREED float *errors = calloc(SAMPLES * 3, sizeof(float)); /* no gradient */
         const struct mlr_step step = {.scale = 1, .decay = 1000, .paces = problem->paces};
         float bias = problem->weights.rows[FEATURES * 3];
         kernels[i].sparse_update(&problem->weights, problem->sparse, errors, SAMPLES, &step, 0, 1, problem->touched);
@@ -351,8 +334,6 @@ TEST(decay_takes_at_most_all) {
             assert_true(!problem->touched[f] || problem->weights.rows[f * 3] == 0);
         }
         assert_true(problem->weights.rows[FEATURES * 3] == bias);
-        free(errors);
-        problem_free(problem);
     }
 }
 
@@ -382,7 +363,7 @@ static void plain_dense_update(struct problem *problem, const float *errors, con
 
 static void check_dense_update(uint32_t classes, size_t padding, bool with_momentum) {
     static const uint32_t cuts[] = {0, 16, 16, 40, FEATURES};
-    float *errors = make_errors(classes);
+    FREED float *errors = make_errors(classes);
     struct problem *plain = problem_new(classes, padding);
     struct problem *fast = problem_new(classes, padding);
     size_t count = weight_count(plain);
@@ -400,9 +381,6 @@ static void check_dense_update(uint32_t classes, size_t padding, bool with_momen
     assert_close(fast->weights.rows, plain->weights.rows, count, 1e-5F);
     free(velocities[0]);
     free(velocities[1]);
-    free(errors);
-    problem_free(plain);
-    problem_free(fast);
 }
 
 TEST(dense_update) {
@@ -418,13 +396,13 @@ static void check_narrow(const struct mlr_narrow *narrow, uint32_t classes, size
     static const uint32_t cuts[] = {0, 16, 16, 40, 49, FEATURES};
     struct problem *plain = problem_new(classes, padding);
     struct problem *fast = problem_new(classes, padding);
-    float *errors = make_errors(classes);
-    float *a = calloc(SAMPLES * classes, sizeof(float));
-    float *b = calloc(SAMPLES * classes, sizeof(float));
-    float *scratch = calloc(mlr_narrow_scratch(FEATURES, classes), sizeof(float));
+    FREED float *errors = make_errors(classes);
+    FREED float *a = calloc(SAMPLES * classes, sizeof(float));
+    FREED float *b = calloc(SAMPLES * classes, sizeof(float));
+    FREED float *scratch = calloc(mlr_narrow_scratch(FEATURES, classes), sizeof(float));
     /* The samples' memory ends exactly: the last sample has no padding. */
     size_t floats = (SAMPLES - 1) * fast->dense.stride + FEATURES;
-    float *samples = malloc(floats * sizeof *samples);
+    FREED float *samples = malloc(floats * sizeof *samples);
     memcpy(samples, fast->samples, floats * sizeof *samples);
     fast->dense.samples = samples;
     narrow->logits(&fast->weights, &fast->dense, 0, 10, scratch, a);
@@ -438,13 +416,6 @@ static void check_narrow(const struct mlr_narrow *narrow, uint32_t classes, size
         narrow->update(&fast->weights, &fast->dense, errors, &step, cuts[c], cuts[c + 1]);
     }
     assert_close(fast->weights.rows, plain->weights.rows, weight_count(plain), 1e-5F);
-    free(samples);
-    free(scratch);
-    free(a);
-    free(b);
-    free(errors);
-    problem_free(plain);
-    problem_free(fast);
 }
 
 TEST(narrow) {

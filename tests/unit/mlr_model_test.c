@@ -73,7 +73,7 @@ static void expect_refused(const char *message) {
 
 TEST(what_is_written_is_read) {
     for (unsigned kind = SCALE_NONE; kind < SCALE_AUTO; kind++) {
-        struct mlr_model model;
+        CLOSED_BY(mlr_model_close) struct mlr_model model;
         struct error error = {0};
         assert_int_equal(write_model((enum scale_kind)kind, 0, &error), 0);
         assert_int_equal(mlr_model_load(path, &model, &error), 0);
@@ -91,13 +91,12 @@ TEST(what_is_written_is_read) {
             assert_memory_equal(model.samples.factors, FACTORS, sizeof FACTORS);
             assert_memory_equal(model.samples.centres, CENTRES, sizeof CENTRES);
         }
-        mlr_model_close(&model);
     }
 }
 
 TEST(predictions) {
-    struct mlr_model model;
-    struct mlr_prediction prediction = {0};
+    CLOSED_BY(mlr_model_close) struct mlr_model model;
+    CLOSED_BY(mlr_prediction_close) struct mlr_prediction prediction = {0};
     struct error error = {0};
     assert_int_equal(write_model(SCALE_MAX, 0.5F, &error), 0);
     assert_int_equal(mlr_model_load(path, &model, &error), 0);
@@ -115,8 +114,6 @@ TEST(predictions) {
         assert_true(fabs((double)prediction.probabilities[k] - expected[k] / sum) < 1e-6);
     }
     assert_int_equal(prediction.best, 0);
-    mlr_prediction_close(&prediction);
-    mlr_model_close(&model);
 }
 
 /* A value that is not stored is 0, which becomes a nonzero value if features have centres. */
@@ -125,8 +122,8 @@ TEST(predictions_of_centred_samples) {
     const double values[] = {0.75, -0.5, 1000};
     const struct sample sample = {.features = features, .values = values, .count = 3};
     for (unsigned turn = 0; turn < 2; turn++) {
-        struct mlr_model model;
-        struct mlr_prediction prediction = {0};
+        CLOSED_BY(mlr_model_close) struct mlr_model model;
+        CLOSED_BY(mlr_prediction_close) struct mlr_prediction prediction = {0};
         struct error error = {0};
         centred = turn == 0;
         assert_int_equal(write_model(SCALE_STANDARD, 0.5F, &error), 0);
@@ -148,8 +145,6 @@ TEST(predictions_of_centred_samples) {
         for (uint32_t k = 0; k < CLASSES; k++) {
             assert_true(fabs((double)prediction.probabilities[k] - expected[k] / sum) < 1e-5);
         }
-        mlr_prediction_close(&prediction);
-        mlr_model_close(&model);
     }
     centred = true;
 }
@@ -272,7 +267,7 @@ static void write_numbered_model(enum scale_kind kind) {
 TEST(numbered_features_are_read) {
     for (unsigned kind = SCALE_NONE; kind < SCALE_AUTO; kind++) {
         unsigned char bytes[FILE_MAX];
-        struct mlr_model model;
+        CLOSED_BY(mlr_model_close) struct mlr_model model;
         struct error error = {0};
         centred = false;
         write_numbered_model((enum scale_kind)kind);
@@ -292,7 +287,6 @@ TEST(numbered_features_are_read) {
         if (kind == SCALE_STANDARD) {
             assert_memory_equal(model.samples.factors, FACTORS, sizeof FACTORS);
         }
-        mlr_model_close(&model);
     }
     centred = true;
 }
@@ -322,7 +316,7 @@ TEST(no_numbering_is_believed) {
 enum { HASH_BITS = 8 };
 
 static void write_hashed_model(void) {
-    struct labels labels = make_labels();
+    CLOSED_BY(labels_close) struct labels labels = make_labels();
     struct criteo_hash hash = {.bits = HASH_BITS};
     struct error error = {0};
     assert_int_equal(criteo_hash_add_crosses(&hash, "C1xC2,I1xC26", &error), 0);
@@ -334,11 +328,10 @@ static void write_hashed_model(void) {
     assert_int_equal(mlr_model_writer_open(&writer, path, &samples, &error), 0);
     assert_int_equal(mlr_model_writer_rows(writer, numbers, rows, 2, &error), 0);
     assert_int_equal(mlr_model_writer_close(writer, 0, &error), 0);
-    labels_close(&labels);
 }
 
 TEST(a_hash_is_written_and_read) {
-    struct mlr_model model;
+    CLOSED_BY(mlr_model_close) struct mlr_model model;
     struct error error = {0};
     write_hashed_model();
     assert_int_equal(mlr_model_load(path, &model, &error), 0);
@@ -351,7 +344,6 @@ TEST(a_hash_is_written_and_read) {
     assert_string_equal(model.samples.labels.items[2].text, "other");
     assert_int_equal(model.row_count, 3);
     assert_true(model.rows[(size_t)model.places[17] * CLASSES] == 4);
-    mlr_model_close(&model);
 }
 
 /* A file with one changed byte and a right checksum is refused. */

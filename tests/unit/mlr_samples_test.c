@@ -236,13 +236,12 @@ static void expect_columns(const struct samples_file *how, const char *text, con
     expect_read(how, text, samples);
     const char *made = write_text("samples", text);
     struct samples_file file = *how;
-    struct samples_head head;
+    CLOSED_BY(samples_head_close) struct samples_head head;
     struct error error = {0};
     file.path = made;
     file.label_optional = false;
     assert_int_equal(samples_read_head(&file, &head, &error), 0);
     assert_string_equal(head.columns.said, said);
-    samples_head_close(&head);
 }
 
 TEST(headers) {
@@ -356,11 +355,10 @@ TEST(labels_by_few_values) {
         }
         const char *made = write_bytes("samples", text, used);
         struct samples_file file = {.path = made};
-        struct samples_survey survey;
+        CLOSED_BY(samples_survey_close) struct samples_survey survey;
         struct error error = {0};
         assert_int_equal(samples_survey(&file, &(struct samples_wanted){0}, &survey, &error), 0);
         assert_int_equal(survey.columns.label + 1, tables[t].label);
-        samples_survey_close(&survey);
     }
 }
 
@@ -409,7 +407,7 @@ TEST(columns_that_are_no_features) {
 TEST(columns_by_the_training_data) {
     const char *made = write_bytes("samples", "id,b,kind,a\n1,1,x,2\n2,3,y,4\n", 28);
     const struct samples_file train = {.path = made, .label_column = "kind"};
-    struct samples_head head;
+    CLOSED_BY(samples_head_close) struct samples_head head;
     struct error error = {0};
     assert_int_equal(samples_read_head(&train, &head, &error), 0);
     assert_int_equal(head.columns.names.count, 2);
@@ -429,7 +427,6 @@ TEST(columns_by_the_training_data) {
     expect_read(&predict, "a,b\n2,1\n", " 0:1 1:2;");
     expect_read(&predict, "a,b,kind\n2,1,x\n", "x 0:1 1:2;");
     expect_read(&predict, "1,2\n", " 0:1 1:2;");
-    samples_head_close(&head);
 }
 
 /* ---- Any text ---- */
@@ -465,7 +462,7 @@ TEST(damaged_gzip) {
 
 TEST(a_long_line_is_read_or_refused) {
     size_t size = (size_t)SAMPLES_LINE_MAX + 2;
-    char *text = malloc(size);
+    FREED char *text = malloc(size);
     assert_non_null(text);
     memset(text, ' ', size);
     memcpy(text, "1 2:3", 5);
@@ -479,14 +476,13 @@ TEST(a_long_line_is_read_or_refused) {
     struct error error = {0};
     assert_int_equal(samples_read(&file, record_sample, &record, &error), 0);
     assert_string_equal(record.text, "1 1:3;");
-    free(text);
 }
 
 /* A table with too many columns is refused by its first line. */
 TEST(there_is_a_limit_to_columns) {
     for (int beyond = 0; beyond < 2; beyond++) {
         size_t columns = (size_t)COLUMNS_FEATURES_MAX + 1 + 2 * (size_t)beyond;
-        char *text = malloc(2 * columns);
+        FREED char *text = malloc(2 * columns);
         assert_non_null(text);
         for (size_t c = 0; c < columns; c++) {
             memcpy(text + 2 * c, c + 1 < columns ? "1," : "1\n", 2);
@@ -499,7 +495,6 @@ TEST(there_is_a_limit_to_columns) {
             struct error error = {0};
             assert_int_equal(samples_read(&file, stop_silently, NULL, &error), 0);
         }
-        free(text);
     }
 }
 
@@ -635,7 +630,7 @@ TEST(indexes_that_are_far_apart_are_numbered) {
             const char *made = write_text("samples", expected->text);
             struct samples_file file = {.path = made};
             const struct samples_wanted wanted = {.base = true, .numbered = true, .maxima = full == 1};
-            struct samples_survey survey;
+            CLOSED_BY(samples_survey_close) struct samples_survey survey;
             struct record record = {.used = 0};
             struct error error = {0};
             assert_int_equal(samples_survey(&file, &wanted, &survey, &error), 0);
@@ -651,14 +646,13 @@ TEST(indexes_that_are_far_apart_are_numbered) {
             file.numbering = &survey.numbering;
             assert_int_equal(samples_read(&file, record_sample, &record, &error), 0);
             assert_string_equal(record.text, expected->read);
-            samples_survey_close(&survey);
         }
     }
 }
 
 /* Features that are not in the training data are left out. */
 TEST(unknown_indexes_are_left_out) {
-    struct samples_survey survey;
+    CLOSED_BY(samples_survey_close) struct samples_survey survey;
     struct error error = {0};
     const char *made = write_bytes("samples", NUMBERED[0].text, strlen(NUMBERED[0].text));
     const struct samples_file file = {.path = made};
@@ -668,7 +662,6 @@ TEST(unknown_indexes_are_left_out) {
     expect_read(&test, "1 1:1 5:2 6:3 7:4 1048577:5 2147483646:6\n2 4 5\n1 2147483646:1\n", "1 0:2 1:4;2 0:1;1;");
     expect_refused(&test, "1 5:1 5:2\n", ":1: expected indexes in ascending order, got '5:2'");
     expect_refused(&test, "1 6:1 4:2\n", ":1: expected indexes in ascending order, got '4:2'");
-    samples_survey_close(&survey);
 }
 
 /* A reader that does not number features has all of them up to the largest, within a limit. */
@@ -714,7 +707,7 @@ static int record_place(void *context, const struct sample *sample, struct error
 static void expect_run(const struct samples_file *file, const char *text, const struct samples_survey *survey,
                        const char *expected) {
     struct samples_file known = *file;
-    struct samples_head head;
+    CLOSED_BY(samples_head_close) struct samples_head head;
     struct record record = {.used = 0};
     struct error error = {0};
     const char *at;
@@ -727,7 +720,6 @@ static void expect_run(const struct samples_file *file, const char *text, const 
         fail_msg("'%s': %s", text, error.text);
     }
     assert_string_equal(record.text, expected);
-    samples_head_close(&head);
 }
 
 /* If the full reading succeeds, a quick survey finds the same, and a run has the same samples. Returns whether it
@@ -815,7 +807,7 @@ TEST(wrong_lines_of_a_run) {
 }
 
 TEST(labels) {
-    struct labels labels = {0};
+    CLOSED_BY(labels_close) struct labels labels = {0};
     struct label label;
     char text[80];
     for (int i = 0; i < 2000; i++) {
@@ -844,7 +836,6 @@ TEST(labels) {
     assert_false(label_make(&label, text, LABEL_MAX + 1));
     assert_false(label_make(&label, "", 0));
     assert_false(label_make(&label, "a\tb", 3));
-    labels_close(&labels);
 }
 
 /* Makes a set of the texts up to NULL. */
@@ -860,14 +851,13 @@ static struct labels labels_of(const char *const texts[]) {
 }
 
 static void expect_labels(const char *const texts[], const char *expected) {
-    struct labels labels = labels_of(texts);
+    CLOSED_BY(labels_close) struct labels labels = labels_of(texts);
     char text[512] = "";
     for (uint32_t k = 0; k < labels.count; k++) {
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s*%llu ", labels.items[k].text,
                  (unsigned long long)labels.items[k].count);
     }
     assert_string_equal(text, expected);
-    labels_close(&labels);
 }
 
 /* Equal numbers are one class, however written. The class is written like its first number. */
@@ -920,7 +910,7 @@ TEST(missing_labels) {
 }
 
 static enum labels_doubt doubt_of(unsigned different, unsigned each, const char *format) {
-    struct labels labels = {0};
+    CLOSED_BY(labels_close) struct labels labels = {0};
     for (unsigned i = 0; i < different * each; i++) {
         struct label label;
         char text[32];
@@ -928,7 +918,6 @@ static enum labels_doubt doubt_of(unsigned different, unsigned each, const char 
         assert_true(label_make(&label, text, (size_t)length) && labels_add(&labels, &label));
     }
     enum labels_doubt doubt = labels_check(&labels);
-    labels_close(&labels);
     return doubt;
 }
 
@@ -946,7 +935,7 @@ TEST(labels_that_are_no_classes) {
 }
 
 TEST(there_is_a_limit_to_labels) {
-    struct labels labels = {0};
+    CLOSED_BY(labels_close) struct labels labels = {0};
     struct label label;
     char text[16];
     for (int i = 0; i <= LABELS_MAX; i++) {
@@ -954,7 +943,6 @@ TEST(there_is_a_limit_to_labels) {
         assert_true(label_make(&label, text, strlen(text)));
         assert_int_equal(labels_add(&labels, &label), i < LABELS_MAX);
     }
-    labels_close(&labels);
 }
 
 TEST(numbers) {
@@ -1091,11 +1079,10 @@ TEST(criteo) {
             file.format = SAMPLES_AUTO;
             assert_int_equal(samples_are_criteo(&file, &criteo, &error), 0);
             assert_true(criteo);
-            struct samples_survey survey;
+            CLOSED_BY(samples_survey_close) struct samples_survey survey;
             assert_int_equal(samples_survey_criteo(&file, &survey, &error), 0);
             assert_int_equal(survey.features, 1 << 24);
             assert_int_equal(survey.labels.count, 2);
-            samples_survey_close(&survey);
         }
     }
 }
@@ -1121,7 +1108,7 @@ TEST(long_criteo_lines) {
     const struct samples_file criteo = {.format = SAMPLES_CRITEO, .hash = {.bits = 20}};
     for (int over = 0; over < 2; over++) {
         size_t size = SAMPLES_LINE_MAX + (size_t)over;
-        char *text = malloc(size + 2);
+        FREED char *text = malloc(size + 2);
         char start[128];
         assert_non_null(text);
         criteo_line(start, sizeof start, "1\t", "2", "");
@@ -1135,7 +1122,6 @@ TEST(long_criteo_lines) {
         file.path = made;
         assert_int_equal(samples_read(&file, count_sample, &record, &error), over ? AML_EINPUT : 0);
         assert_string_equal(record.text, over ? "" : "1@0 ");
-        free(text);
     }
 }
 

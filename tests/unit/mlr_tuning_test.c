@@ -37,8 +37,8 @@ static void take(struct statistics *statistics, struct labels *labels, unsigned 
 }
 
 TEST(sums_keep_their_digits) {
-    struct statistics statistics = {.seed = 1, .sums_alone = true};
-    struct labels labels = {0};
+    CLOSED_BY(statistics_close) struct statistics statistics = {.seed = 1, .sums_alone = true};
+    CLOSED_BY(labels_close) struct labels labels = {0};
     enum { ROWS = 1000 };
     for (unsigned r = 0; r < ROWS; r++) {
         const double values[] = {1e9 + (r % 2 == 0 ? 1 : -1), 7, 1e-20 * (r % 4), r == 900 ? 5 : 0};
@@ -69,14 +69,12 @@ TEST(sums_keep_their_digits) {
     assert_int_equal(statistics_standardize(&statistics, 5, false, &centres, &factors), 1);
     assert_true(centres == NULL && factors[3] == 0.2 && factors[4] == 0 && fabs(factors[1] * 7 - 1) < 1e-9);
     free(factors);
-    statistics_close(&statistics);
-    labels_close(&labels);
 }
 
 /* Values that are not stored count as 0; indexes may count from 1. */
 TEST(zeros_that_are_not_written_count) {
-    struct statistics statistics = {.seed = 1};
-    struct labels labels = {0};
+    CLOSED_BY(statistics_close) struct statistics statistics = {.seed = 1};
+    CLOSED_BY(labels_close) struct labels labels = {0};
     const uint32_t features[] = {3};
     for (unsigned r = 0; r < 10; r++) {
         const double value[] = {1e6 + r % 2};
@@ -91,14 +89,12 @@ TEST(zeros_that_are_not_written_count) {
     for (size_t i = 0; i < statistics.drawn_count; i++) {
         assert_true(statistics.drawn[i].count == 0 || statistics.drawn[i].features[0] == 2);
     }
-    statistics_close(&statistics);
-    labels_close(&labels);
 }
 
 /* Features get their final numbers from a survey: here in reverse order, and one feature never occurs. */
 TEST(features_get_their_final_numbers) {
-    struct statistics statistics = {.seed = 1};
-    struct labels labels = {0};
+    CLOSED_BY(statistics_close) struct statistics statistics = {.seed = 1};
+    CLOSED_BY(labels_close) struct labels labels = {0};
     const uint32_t features[] = {2, 7};
     const uint32_t numbers[] = {0, 0, 1, 0, 0, 0, 0, 0};
     for (unsigned r = 0; r < 10; r++) {
@@ -116,16 +112,14 @@ TEST(features_get_their_final_numbers) {
         assert_true(statistics.drawn[i].features[0] == 1);
         assert_true(statistics.drawn[i].count == 1 || statistics.drawn[i].features[1] == 0);
     }
-    statistics_close(&statistics);
-    labels_close(&labels);
 }
 
 /* The same samples are drawn at any scale of values, up to a limit, and no held-out sample. */
 TEST(samples_are_drawn_alike) {
     struct statistics all[2] = {{.seed = 3, .test_fraction = 0.25}, {.seed = 3, .test_fraction = 0.25}};
-    struct labels labels = {0};
+    CLOSED_BY(labels_close) struct labels labels = {0};
     enum { ROWS = 3000, FEATURES = 1000 };
-    double *values = calloc(FEATURES, sizeof *values);
+    FREED double *values = calloc(FEATURES, sizeof *values);
     for (unsigned r = 0; r < ROWS; r++) {
         for (unsigned s = 0; s < 2; s++) {
             values[0] = s == 0 ? r : r * 1e7;
@@ -144,10 +138,8 @@ TEST(samples_are_drawn_alike) {
         assert_int_equal(all[0].drawn[i].label, row % 3);
         assert_false(app_held_out(aml_mix(3, row * 100), 0.25));
     }
-    free(values);
     statistics_close(&all[0]);
     statistics_close(&all[1]);
-    labels_close(&labels);
 }
 
 /* ---- Cross-validation ---- */
@@ -192,18 +184,17 @@ static void made_close(struct made_set *made) {
 }
 
 TEST(noise_is_no_better_than_the_constant) {
-    struct made_set made = make_set(400, 600, 0, 0, 0);
+    CLOSED_BY(made_close) struct made_set made = make_set(400, 600, 0, 0, 0);
     struct validated result;
     assert_true(validate(&made.set, &result));
     assert_true(result.loss > result.constant - 0.02);
     assert_true(result.constant > 0.5 && result.constant < 0.7);
     assert_true(result.c < 0.1);
-    made_close(&made);
 }
 
 /* With the true logits, the loss for two normal classes at this distance is about 0.30. */
 TEST(what_can_be_learned_is_found) {
-    struct made_set made = make_set(2000, 5, 1, 2, 0);
+    CLOSED_BY(made_close) struct made_set made = make_set(2000, 5, 1, 2, 0);
     struct validated result;
     assert_true(validate(&made.set, &result));
     double loss = 0;
@@ -213,16 +204,14 @@ TEST(what_can_be_learned_is_found) {
     }
     assert_true(fabs(result.loss - loss) < 0.01);
     assert_true(result.c >= 0.01);
-    made_close(&made);
 }
 
 /* With more columns than rows, a factor of X X' replaces X; the result is the same. */
 TEST(a_factor_is_as_good_as_the_columns) {
     struct validated results[2];
     for (uint32_t turn = 0; turn < 2; turn++) {
-        struct made_set made = make_set(300, 80, 2, 1, turn * 300);
+        CLOSED_BY(made_close) struct made_set made = make_set(300, 80, 2, 1, turn * 300);
         assert_true(validate(&made.set, &results[turn]));
-        made_close(&made);
     }
     assert_true(results[0].c == results[1].c);
     assert_true(fabs(results[0].loss - results[1].loss) < 1e-3 * results[0].loss);
@@ -255,12 +244,11 @@ TEST(by_steps) {
 
 TEST(few_rows) {
     struct validated result;
-    struct made_set made = make_set(2, 3, 3, 1, 0);
+    CLOSED_BY(made_close) struct made_set made = make_set(2, 3, 3, 1, 0);
     assert_true(validate(&made.set, &result));
     assert_true(isfinite(result.constant));
     made.set.rows = 1;
     assert_false(validate(&made.set, &result));
-    made_close(&made);
 }
 
 TEST(curvature) {
@@ -281,8 +269,8 @@ TEST(units_do_not_matter) {
     static const double offsets[2][4] = {{0, 0, 0, 3}, {1e-5, -1e9, 1e6, 3e12}};
     struct tuning tuned[2];
     for (unsigned turn = 0; turn < 2; turn++) {
-        struct statistics statistics = {.seed = 1};
-        struct labels labels = {0};
+        CLOSED_BY(statistics_close) struct statistics statistics = {.seed = 1};
+        CLOSED_BY(labels_close) struct labels labels = {0};
         random_state = 9;
         for (unsigned r = 0; r < 400; r++) {
             double values[4];
@@ -299,8 +287,6 @@ TEST(units_do_not_matter) {
         assert_int_equal(tuned[turn].scale.kind, SCALE_STANDARD);
         assert_int_equal(tuned[turn].dropped, 1);
         assert_true(fabs(tuned[turn].length - 3) < 0.2);
-        statistics_close(&statistics);
-        labels_close(&labels);
     }
     assert_true(tuned[0].validated && tuned[0].validation.c == tuned[1].validation.c);
     assert_true(fabs(tuned[0].validation.loss - tuned[1].validation.loss) < 1e-3);

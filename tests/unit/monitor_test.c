@@ -39,7 +39,7 @@ static void assert_near(double value, double expected) {
 
 /* With shares that fit the speeds all clocks take equally long, but the slowness still shows the speeds. */
 TEST(slowness_whatever_the_shares) {
-    struct monitor monitor;
+    CLOSED_BY(monitor_close) struct monitor monitor;
     struct node a = {.actor = 7};
     struct node b = {.actor = 3};
     uint64_t now = SECOND;
@@ -62,12 +62,11 @@ TEST(slowness_whatever_the_shares) {
     monitor_forget(&monitor, b.actor);
     assert_near(slowness(&monitor, a.actor, MONITOR_SHORT, now), 1);
     assert_true(isnan(slowness(&monitor, b.actor, MONITOR_SHORT, now)));
-    monitor_close(&monitor);
 }
 
 /* The short window forgets sooner than the long window; both keep at least MONITOR_CLOCKS clocks. */
 TEST(windows) {
-    struct monitor monitor;
+    CLOSED_BY(monitor_close) struct monitor monitor;
     struct node node = {.actor = 1};
     uint64_t now = SECOND;
     monitor_init(&monitor, 5, 60);
@@ -89,12 +88,11 @@ TEST(windows) {
         report(&monitor, &node, much_later, 100, 30000);
     }
     assert_near(monitor_speed(&monitor, 1, MONITOR_SHORT, much_later).clock_seconds, 0.03);
-    monitor_close(&monitor);
 }
 
 /* The first clocks of an assignment include `begin`, after joining and after a change of plan: they are not counted. */
 TEST(first_clocks_do_not_count) {
-    struct monitor monitor;
+    CLOSED_BY(monitor_close) struct monitor monitor;
     uint64_t now = SECOND;
     monitor_init(&monitor, 0, 0);
     struct monitor_sample sample = {.node = 1, .version = 1, .items = 100, .clock_us = CLOCK_US};
@@ -109,7 +107,6 @@ TEST(first_clocks_do_not_count) {
     struct monitor_speed speed = monitor_speed(&monitor, 1, MONITOR_LONG, now);
     assert_near(speed.clocks, 2 * (10 - MONITOR_SETTLING));
     assert_near(speed.clock_seconds, 0.01);
-    monitor_close(&monitor);
 }
 
 /* Two assignments of different sizes show the fixed part of a clock, even with even clocks, unless the machine's
@@ -124,7 +121,7 @@ TEST(the_fixed_part_by_assignments) {
                  {50000, 10000, 0, 0.0001},
                  {50000, 49000, 0, 0.00049}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        struct monitor monitor;
+        CLOSED_BY(monitor_close) struct monitor monitor;
         struct monitor_sample sample = {.node = 1, .version = 1, .items = 200, .clock_us = CLOCK_US};
         uint64_t now = SECOND;
         monitor_init(&monitor, 1, 2);
@@ -138,7 +135,6 @@ TEST(the_fixed_part_by_assignments) {
         struct monitor_speed speed = monitor_speed(&monitor, 1, MONITOR_LONG, now);
         assert_near(speed.fixed_seconds + 1, cases[c].fixed_seconds + 1);
         assert_near(speed.item_seconds, cases[c].item_seconds);
-        monitor_close(&monitor);
     }
 }
 
@@ -147,7 +143,7 @@ TEST(the_fixed_part_by_assignments) {
 TEST(the_fixed_part_of_slices) {
     static const uint64_t items[2][2] = {{110, 190}, {300, 300}};
     for (unsigned by_clocks = 0; by_clocks <= 1; by_clocks++) {
-        struct monitor monitor;
+        CLOSED_BY(monitor_close) struct monitor monitor;
         monitor_init(&monitor, 1, 10);
         struct monitor_sample sample = {.node = 1, .slice = 100, .clock_us = CLOCK_US};
         for (unsigned clock = 0; clock < 60; clock++) {
@@ -162,12 +158,11 @@ TEST(the_fixed_part_of_slices) {
         assert_true(fabs(speed.slice_seconds - 0.003) < 1e-4);
         assert_true(fabs(speed.item_seconds - 10e-6) < 1e-6);
         assert_true(speed.fixed_seconds > speed.slice_seconds * 2 && speed.fixed_seconds < speed.slice_seconds * 3);
-        monitor_close(&monitor);
     }
 }
 
 TEST(the_fixed_part) {
-    struct monitor monitor;
+    CLOSED_BY(monitor_close) struct monitor monitor;
     struct node a = {.actor = 1};
     struct node b = {.actor = 2};
     uint64_t now = SECOND;
@@ -182,11 +177,10 @@ TEST(the_fixed_part) {
     speed = monitor_speed(&monitor, 2, MONITOR_SHORT, now);
     assert_near(speed.fixed_seconds, 0);
     assert_near(speed.item_seconds, 40e-6);
-    monitor_close(&monitor);
 }
 
 TEST(bursts) {
-    struct monitor monitor;
+    CLOSED_BY(monitor_close) struct monitor monitor;
     struct node node = {.actor = 1};
     uint64_t now = SECOND;
     monitor_init(&monitor, 0, 0);
@@ -198,11 +192,10 @@ TEST(bursts) {
     assert_int_equal(bursts->count, 4);
     assert_near(bursts->seconds, 4 * 3 * 0.04);
     assert_near(bursts->gap_seconds, 3 * (48 * 0.1 - 0.04)); /* from a burst's last report to the next burst's begin */
-    monitor_close(&monitor);
 }
 
 TEST(imbalance) {
-    struct monitor monitor;
+    CLOSED_BY(monitor_close) struct monitor monitor;
     struct node a = {.actor = 1};
     struct node b = {.actor = 2};
     monitor_init(&monitor, 0, 0);
@@ -218,12 +211,11 @@ TEST(imbalance) {
     report(&monitor, &b, SECOND, 10, 10000);
     monitor_end_iteration(&monitor);
     assert_near(monitor.imbalance, 1);
-    monitor_close(&monitor);
 }
 
 /* Several nodes report waits for a server: the result is the mean of all clocks. */
 TEST(waits_for_servers) {
-    struct monitor monitor;
+    CLOSED_BY(monitor_close) struct monitor monitor;
     monitor_init(&monitor, 5, 60);
     struct monitor_wait wait = monitor_wait(&monitor, 7, MONITOR_SHORT, SECOND);
     assert_true(wait.clocks == 0 && wait.seconds == 0 && wait.error == 0);
@@ -245,14 +237,13 @@ TEST(waits_for_servers) {
     assert_near(monitor_speed(&monitor, 7, MONITOR_LONG, 40 * SECOND).clocks, 0); /* the server is not a worker */
     monitor_forget(&monitor, 7);
     assert_near(monitor_wait(&monitor, 7, MONITOR_LONG, 40 * SECOND).clocks, 0);
-    monitor_close(&monitor);
 }
 
 /* The error of a mean over n reports of a clock each is their deviation divided by the root of n - 1. Equal reports
  * of two nodes about the same clocks count once. A single report gives no error. */
 TEST(the_error_of_waits) {
-    struct monitor one;
-    struct monitor two;
+    CLOSED_BY(monitor_close) struct monitor one;
+    CLOSED_BY(monitor_close) struct monitor two;
     monitor_init(&one, 5, 60);
     monitor_init(&two, 5, 60);
     for (unsigned c = 0; c < 100; c++) {
@@ -274,6 +265,4 @@ TEST(the_error_of_waits) {
     wait = monitor_wait(&one, 7, MONITOR_LONG, 26 * SECOND);
     assert_near(wait.seconds, 0.005);
     assert_near(wait.error, 0.005);
-    monitor_close(&one);
-    monitor_close(&two);
 }

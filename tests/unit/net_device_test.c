@@ -51,8 +51,8 @@ static void check_steps(struct net_device *device, struct trial *trial, const ch
     struct error error = {0};
     struct nn_loss loss;
     size_t count = trial->network.parameters;
-    float *expected = zeros(count);
-    float *gradient = zeros(count);
+    FREED float *expected = zeros(count);
+    FREED float *gradient = zeros(count);
     struct nn_loss cpu = trial_loss(trial);
     trial_gradient(trial, 1, expected);
     assert_done(net_device_begin(device, trial->parameters, &error), &error);
@@ -80,12 +80,10 @@ static void check_steps(struct net_device *device, struct trial *trial, const ch
     assert_done(net_device_end(device, 1, NULL, &loss, &error), &error);
     assert_same_loss(text, loss, cpu);
     trial->batch = all;
-    free(expected);
-    free(gradient);
 }
 
 static void check_network(const struct trial_network *network) {
-    struct trial trial;
+    CLOSED_BY(trial_close) struct trial trial;
     struct net_device *device;
     struct error error = {0};
     trial_open(&trial, network->text, network->input, 1);
@@ -99,7 +97,6 @@ static void check_network(const struct trial_network *network) {
         }
     }
     net_device_close(device);
-    trial_close(&trial);
 }
 
 static void test_steps_are_the_same_as_on_the_cpu(void **state) {
@@ -136,9 +133,9 @@ static int clock_on(struct trial *trial, struct net_device **device, float *grad
 }
 
 static void test_each_call_may_fail(void **state) {
-    struct trial trial;
+    CLOSED_BY(trial_close) struct trial trial;
     trial_open(&trial, trial_networks[5].text, trial_networks[5].input, 1);
-    float *gradient = zeros(trial.network.parameters);
+    FREED float *gradient = zeros(trial.network.parameters);
     int result = AML_EFAIL;
     unsigned call = 0;
     while (result != 0) {
@@ -157,13 +154,11 @@ static void test_each_call_may_fail(void **state) {
         assert_true(call < 1000);
     }
     assert_true(call > 80); /* so many calls failed in turn */
-    free(gradient);
-    trial_close(&trial);
 }
 
 /* A network without room gives one line of error, and leaves nothing behind. */
 static void test_little_memory(void **state) {
-    struct trial trial;
+    CLOSED_BY(trial_close) struct trial trial;
     struct net_device *device;
     struct error error = {0};
     trial_open(&trial, "conv 4x3, pool 2, dense 9", &TRIAL_IMAGES, 1);
@@ -179,7 +174,6 @@ static void test_little_memory(void **state) {
     assert_null(device);
     assert_int_equal(emulation_left(), 0);
     emulation_set_memory((size_t)1 << 30);
-    trial_close(&trial);
 }
 #endif
 

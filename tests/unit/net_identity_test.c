@@ -210,7 +210,7 @@ TEST(each_role_may_send_what_is_its_own) {
     struct job job;
     job_open(&job);
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        struct party party;
+        CLOSED_BY(party_close) struct party party;
         struct net_key token = token_new(&job.key, cases[c].role, 0, 60);
         job_join(&job, &party, &token, NODE_A + (c << ACTOR_PART_BITS));
         memset(job.controller.received, 0, sizeof job.controller.received);
@@ -225,7 +225,6 @@ TEST(each_role_may_send_what_is_its_own) {
             wait_for(&job.controller, cases[c].may[m], 1);
         }
         assert_int_equal(party.received[MESSAGE_ABORT], 2);
-        party_close(&party);
     }
     party_close(&job.controller);
 }
@@ -447,19 +446,18 @@ static void pair_close(struct pair *pair) {
 }
 
 TEST(a_node_waits_until_the_other_has_the_plan) {
-    struct pair pair;
+    CLOSED_BY(pair_close) struct pair pair;
     pair_open(&pair);
     turns(200);
     assert_int_equal(pair.b.received[MESSAGE_FAIL], 0);
     pair_admit(&pair);
     wait_for(&pair.b, MESSAGE_FAIL, 1);
     assert_int_equal(pair.b.from, NODE_A);
-    pair_close(&pair);
 }
 
 /* The wait exceeds a handshake's limit, after which the handshake is repeated. */
 TEST(a_node_waits_longer_than_a_handshake) {
-    struct pair pair;
+    CLOSED_BY(pair_close) struct pair pair;
     pair_open(&pair);
     uint64_t until_us = monotonic_us() + 3000000;
     while (monotonic_us() < until_us) {
@@ -468,11 +466,10 @@ TEST(a_node_waits_longer_than_a_handshake) {
     assert_int_equal(pair.b.received[MESSAGE_FAIL], 0);
     pair_admit(&pair);
     wait_for(&pair.b, MESSAGE_FAIL, 1);
-    pair_close(&pair);
 }
 
 TEST(a_node_that_left_is_not_heard) {
-    struct pair pair;
+    CLOSED_BY(pair_close) struct pair pair;
     pair_open(&pair);
     pair_admit(&pair);
     wait_for(&pair.b, MESSAGE_FAIL, 1);
@@ -481,12 +478,11 @@ TEST(a_node_that_left_is_not_heard) {
     send_type(&pair.a, NODE_B, MESSAGE_FAIL);
     wait_for_warning(&pair.b, "not in the job's plan");
     assert_int_equal(pair.b.received[MESSAGE_FAIL], 1);
-    pair_close(&pair);
 }
 
 TEST(nobody_takes_a_nodes_name_at_a_node) {
-    struct pair pair;
-    struct party thief;
+    CLOSED_BY(pair_close) struct pair pair;
+    CLOSED_BY(party_close) struct party thief;
     pair_open(&pair);
     pair_admit(&pair);
     wait_for(&pair.b, MESSAGE_FAIL, 1);
@@ -502,13 +498,11 @@ TEST(nobody_takes_a_nodes_name_at_a_node) {
     send_type(&pair.b, NODE_A, MESSAGE_FAIL); /* over the connection that A made */
     wait_for(&pair.a, MESSAGE_FAIL, 1);
     assert_int_equal(thief.received[MESSAGE_FAIL], 0);
-    party_close(&thief);
-    pair_close(&pair);
 }
 
 TEST(a_node_does_not_speak_for_the_controller) {
-    struct pair pair;
-    struct party liar;
+    CLOSED_BY(pair_close) struct pair pair;
+    CLOSED_BY(party_close) struct party liar;
     pair_open(&pair);
     pair_admit(&pair);
     wait_for(&pair.b, MESSAGE_FAIL, 1);
@@ -526,8 +520,6 @@ TEST(a_node_does_not_speak_for_the_controller) {
     send_type(&liar, NODE_B, MESSAGE_ABORT);
     wait_for_warning(&pair.b, "not in the job's plan");
     assert_int_equal(pair.b.received[MESSAGE_ABORT], 0);
-    party_close(&liar);
-    pair_close(&pair);
 }
 
 /* ---- */

@@ -21,7 +21,7 @@ static const struct network_shape IMAGES = {.height = 4, .width = 3, .channels =
 static bool centred = true; /* models with SCALE_STANDARD have centres */
 
 static int write_model(const char *layers, enum scale_kind kind, float last, struct error *error) {
-    struct labels labels = {0};
+    CLOSED_BY(labels_close) struct labels labels = {0};
     static const char *const texts[CLASSES] = {"2", "10", "other"};
     struct network network;
     for (int k = 0; k < CLASSES; k++) {
@@ -31,7 +31,7 @@ static int write_model(const char *layers, enum scale_kind kind, float last, str
     }
     labels_sort(&labels);
     assert_int_equal(network_parse(&network, layers, &IMAGES, CLASSES, error), 0);
-    float *parameters = malloc(network.parameters * sizeof *parameters);
+    FREED float *parameters = malloc(network.parameters * sizeof *parameters);
     assert_non_null(parameters);
     network_start(&network, 3, 0, network.parameters, parameters);
     parameters[network.parameters - 1] = last;
@@ -43,8 +43,6 @@ static int write_model(const char *layers, enum scale_kind kind, float last, str
                                           .index_base = 1,
                                           .labels = labels};
     int result = net_model_write(path, &samples, layers, &network, parameters, error);
-    labels_close(&labels);
-    free(parameters);
     return result;
 }
 
@@ -52,7 +50,7 @@ TEST(written_and_read) {
     static const char *const layers[] = {LAYERS, "", NULL};
     for (size_t m = 0; m < 3; m++) {
         struct error error = {0};
-        struct net_model model;
+        CLOSED_BY(net_model_close) struct net_model model;
         enum scale_kind kind = m == 0 ? SCALE_MAX : SCALE_BYTE;
         assert_int_equal(write_model(layers[m], kind, 7, &error), 0);
         assert_int_equal(net_model_load(path, &model, &error), 0);
@@ -63,13 +61,11 @@ TEST(written_and_read) {
         assert_true(m > 0 || memcmp(model.samples.scale.maxima, MAXIMA, sizeof MAXIMA) == 0);
         size_t count = model.network.parameters;
         assert_int_equal(count, m == 0 ? 20 + 4 + 20 + 15 : 13 * CLASSES);
-        float *start = malloc(count * sizeof *start);
+        FREED float *start = malloc(count * sizeof *start);
         assert_non_null(start);
         network_start(&model.network, 3, 0, count, start);
         assert_memory_equal(model.parameters, start, (count - 1) * sizeof *start);
         assert_true(model.parameters[count - 1] == 7);
-        free(start);
-        net_model_close(&model);
     }
 }
 

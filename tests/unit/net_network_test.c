@@ -97,8 +97,8 @@ TEST(needs_images) {
 TEST(start_values) {
     struct network network = trial_parsed("dense 300, norm", &TRIAL_VECTORS);
     size_t count = network.parameters + 100;
-    float *values = malloc(count * sizeof *values);
-    float *parts = malloc(count * sizeof *parts);
+    FREED float *values = malloc(count * sizeof *values);
+    FREED float *parts = malloc(count * sizeof *parts);
     double squares = 0;
     assert_non_null(values);
     assert_non_null(parts);
@@ -119,8 +119,6 @@ TEST(start_values) {
     assert_true(values[network.parameters] == 0);
     network_start(&network, 6, 0, count, parts);
     assert_memory_not_equal(values, parts, 300 * sizeof *values);
-    free(values);
-    free(parts);
 }
 
 /* ---- Arithmetic ---- */
@@ -128,7 +126,7 @@ TEST(start_values) {
 /* Compares the norm of the difference, as steps across the kink of a relu or maximum make a few differences wrong. */
 static void assert_gradient(struct trial *trial, const char *text) {
     const float step = 0x1p-13F;
-    float *gradient = calloc(trial->network.parameters, sizeof *gradient);
+    FREED float *gradient = calloc(trial->network.parameters, sizeof *gradient);
     double squares = 0;
     double wrong = 0;
     assert_non_null(gradient);
@@ -148,15 +146,13 @@ static void assert_gradient(struct trial *trial, const char *text) {
     if (!(squares > 0 && sqrt(wrong / squares) < 0.02)) {
         fail_msg("'%s': the gradient is wrong by %g of its length", text, sqrt(wrong / squares));
     }
-    free(gradient);
 }
 
 TEST(gradients) {
     for (size_t n = 0; n < TRIAL_NETWORKS; n++) {
-        struct trial trial;
+        CLOSED_BY(trial_close) struct trial trial;
         trial_open(&trial, trial_networks[n].text, trial_networks[n].input, 3);
         assert_gradient(&trial, trial_networks[n].text);
-        trial_close(&trial);
     }
 }
 
@@ -182,8 +178,8 @@ TEST(zeros) {
     for (size_t t = 0; t < 2 * 3; t++) {
         const char *text = networks[t / 3];
         const size_t dark = darks[t % 3];
-        struct trial zeros;
-        struct trial tiny;
+        CLOSED_BY(trial_close) struct trial zeros;
+        CLOSED_BY(trial_close) struct trial tiny;
         trial_open(&zeros, text, &TRIAL_IMAGES, 2);
         trial_open(&tiny, text, &TRIAL_IMAGES, 2);
         darken(&zeros, dark, 0);
@@ -210,8 +206,6 @@ TEST(zeros) {
         assert_gradient(&zeros, text);
         free(gradients[0]);
         free(gradients[1]);
-        trial_close(&zeros);
-        trial_close(&tiny);
     }
     struct trial other;
     trial_open(&other, "", &TRIAL_IMAGES, 1); /* 4 outputs are too few to skip zeros */
@@ -225,13 +219,13 @@ TEST(zeros) {
 /* Any number of threads gives the same, and memory is reused from batch to batch. */
 TEST(threads) {
     for (size_t n = 0; n < TRIAL_NETWORKS; n++) {
-        struct trial one;
-        struct trial several;
+        CLOSED_BY(trial_close) struct trial one;
+        CLOSED_BY(trial_close) struct trial several;
         trial_open(&one, trial_networks[n].text, trial_networks[n].input, 1);
         trial_open(&several, trial_networks[n].text, trial_networks[n].input, 16); /* more than samples */
         size_t count = one.network.parameters;
-        float *expected = calloc(count, sizeof *expected);
-        float *gradient = calloc(count, sizeof *gradient);
+        FREED float *expected = calloc(count, sizeof *expected);
+        FREED float *gradient = calloc(count, sizeof *gradient);
         assert_non_null(expected);
         assert_non_null(gradient);
         double loss = trial_loss(&one).loss;
@@ -243,16 +237,12 @@ TEST(threads) {
         for (size_t i = 0; i < count; i++) {
             assert_true(fabsf(gradient[i] - expected[i]) < 1e-4F + 1e-3F * fabsf(expected[i]));
         }
-        free(expected);
-        free(gradient);
-        trial_close(&one);
-        trial_close(&several);
     }
 }
 
 /* Evaluation drops nothing: a sample's probabilities do not depend on the rest of its batch. */
 TEST(forward_alone) {
-    struct trial trial;
+    CLOSED_BY(trial_close) struct trial trial;
     trial_open(&trial, "conv 4x3, pool 2, dropout 0.5, dense 9", &TRIAL_IMAGES, 2);
     trial.batch.keys = NULL;
     trial_loss(&trial);
@@ -268,7 +258,6 @@ TEST(forward_alone) {
         sum += expected[k];
     }
     assert_true(fabsf(sum - 1) < 1e-5F);
-    trial_close(&trial);
 }
 
 int main(void) {

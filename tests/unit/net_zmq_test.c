@@ -50,6 +50,10 @@ static struct net *net_new_listening(const struct net_key *key) {
     return net_new_with(&(struct net_options){.key = key, .controller = true});
 }
 
+static void net_closer(struct net **net) {
+    net_close(*net);
+}
+
 /* ---- The echo ---- */
 
 struct echo {
@@ -306,9 +310,9 @@ static struct message flush_of_all_sizes(void) {
 }
 
 static void assert_frames_survive(const struct net_key *key) {
-    struct echo echo;
-    struct probe probe;
-    struct net *net = net_new(key);
+    CLOSED_BY(echo_stop) struct echo echo;
+    CLOSED_BY(net_closer) struct net *net = net_new(key);
+    CLOSED_BY(probe_close) struct probe probe;
     echo_start(&echo, net_new_listening(key), "tcp://127.0.0.1:0");
     probe_open(&probe, net, PROBE);
     probe.door->connect(probe.door, ECHO, echo.endpoint);
@@ -343,9 +347,6 @@ static void assert_frames_survive(const struct net_key *key) {
     assert_int_equal(sent, received);
     assert_in_range(sent, ROUNDS * payload, ROUNDS * (payload + WIRE_HEAD_MAX + 10 * MESSAGE_FRAMES_MAX));
     message_close(&expected);
-    probe_close(&probe);
-    net_close(net);
-    echo_stop(&echo);
 }
 
 TEST_WITH(frames_survive_a_round_trip, set_up, tear_down) {
@@ -778,8 +779,8 @@ static int raw_listen(const char *endpoint) {
 
 /* A program that is not a peer closes each connection, as at a message that it does not understand. */
 static void assert_hung_up(const struct net_key *key, const char *why) {
-    struct probe probe;
-    struct net *net = net_new(key);
+    CLOSED_BY(net_closer) struct net *net = net_new(key);
+    CLOSED_BY(probe_close) struct probe probe;
     struct hanger_up hanger_up = {.listener = raw_listen("tcp://127.0.0.1:0")};
     struct sockaddr_in address;
     socklen_t size = sizeof address;
@@ -796,8 +797,6 @@ static void assert_hung_up(const struct net_key *key, const char *why) {
     shutdown(hanger_up.listener, SHUT_RDWR);
     pthread_join(thread, NULL);
     close(hanger_up.listener);
-    probe_close(&probe);
-    net_close(net);
 }
 
 TEST_WITH(who_hangs_up_is_asked_for_no_key_that_nobody_gave, set_up, tear_down) {
@@ -918,8 +917,8 @@ TEST_WITH(without_a_key_only_loopback_is_allowed, set_up, tear_down) {
 }
 
 TEST_WITH(malformed_endpoints_are_refused, set_up, tear_down) {
-    struct probe probe;
-    struct net *net = net_new(NULL);
+    CLOSED_BY(net_closer) struct net *net = net_new(NULL);
+    CLOSED_BY(probe_close) struct probe probe;
     char endless[1000];
     snprintf(endless, sizeof endless, "tcp://%0900d:7000", 1);
     probe_open(&probe, net, PROBE);
@@ -946,30 +945,24 @@ TEST_WITH(malformed_endpoints_are_refused, set_up, tear_down) {
     assert_int_equal(net_io_connect(probe.io, ECHO, endless, &error), AML_EINPUT);
     refuse_connect(&probe, "tcp://*:7000", "expected a host");
     refuse_connect(&probe, "tcp://no-such-host.invalid:7000", "no-such-host.invalid");
-    probe_close(&probe);
-    net_close(net);
 }
 
 TEST_WITH(a_port_in_use_is_told, set_up, tear_down) {
-    struct probe probe;
-    struct net *net = net_new(NULL);
+    CLOSED_BY(net_closer) struct net *net = net_new(NULL);
+    CLOSED_BY(probe_close) struct probe probe;
     char expected[ERROR_TEXT_MAX];
     probe_open_with(&probe, net, PROBE + 1, "tcp://127.0.0.1:*", 0);
     snprintf(expected, sizeof expected, "%s: address already in use", net_io_endpoint(probe.io));
     refuse_bind(net, net_io_endpoint(probe.io), expected);
-    probe_close(&probe);
-    net_close(net);
 }
 
 TEST_WITH(the_same_actor_twice_is_refused, set_up, tear_down) {
-    struct probe probe;
-    struct net *net = net_new(NULL);
+    CLOSED_BY(net_closer) struct net *net = net_new(NULL);
+    CLOSED_BY(probe_close) struct probe probe;
     struct net_io *io;
     struct net_io_options options = {.self = PROBE, .actor = {.receive = probe_receive}};
     probe_open(&probe, net, PROBE);
     assert_int_equal(net_io_open(&io, net, &options, NULL), AML_EINPUT);
-    probe_close(&probe);
-    net_close(net);
 }
 
 TEST_WITH(names_and_ipv6_work, set_up, tear_down) {
@@ -985,18 +978,15 @@ TEST_WITH(names_and_ipv6_work, set_up, tear_down) {
             print_message("IPv6 isn't there: not tested\n");
             continue;
         }
-        struct echo echo;
-        struct probe probe;
-        struct net *net = net_new(NULL);
+        CLOSED_BY(echo_stop) struct echo echo;
+        CLOSED_BY(net_closer) struct net *net = net_new(NULL);
+        CLOSED_BY(probe_close) struct probe probe;
         echo_start(&echo, net_new_listening(NULL), binds[i]);
         probe_open(&probe, net, PROBE);
         char endpoint[WIRE_ENDPOINT_MAX];
         snprintf(endpoint, sizeof endpoint, "tcp://%s%s", i == 0 ? "localhost" : "[::1]", strrchr(echo.endpoint, ':'));
         probe.door->connect(probe.door, ECHO, endpoint);
         assert_echoes(&probe);
-        probe_close(&probe);
-        net_close(net);
-        echo_stop(&echo);
     }
 }
 
@@ -1022,9 +1012,9 @@ static void send_garbage(const char *endpoint, const void *garbage, size_t size)
 }
 
 static void assert_survives_garbage(const struct net_key *key) {
-    struct echo echo;
-    struct probe probe;
-    struct net *net = net_new(key);
+    CLOSED_BY(echo_stop) struct echo echo;
+    CLOSED_BY(net_closer) struct net *net = net_new(key);
+    CLOSED_BY(probe_close) struct probe probe;
     echo_start(&echo, net_new_listening(key), "tcp://127.0.0.1:0");
     probe_open(&probe, net, PROBE);
     probe.door->connect(probe.door, ECHO, echo.endpoint);
@@ -1043,9 +1033,6 @@ static void assert_survives_garbage(const struct net_key *key) {
     send_garbage(echo.endpoint, "\0", 1);
     buffer_drop(noise);
     assert_echoes(&probe);
-    probe_close(&probe);
-    net_close(net);
-    echo_stop(&echo);
 }
 
 TEST_WITH(garbage_over_tcp_is_survived, set_up, tear_down) {
@@ -1094,24 +1081,22 @@ static void wait_cut(const int *fds, unsigned count) {
 
 /* A peer with the key that was connected before is still served, and a new peer is admitted. */
 static void assert_goes_on(struct probe *before, const struct net_key *key, const char *endpoint) {
-    struct probe newcomer;
-    struct net *net = net_new(key);
+    CLOSED_BY(net_closer) struct net *net = net_new(key);
+    CLOSED_BY(probe_close) struct probe newcomer;
     assert_echoes(before);
     probe_open(&newcomer, net, PROBE + 1);
     newcomer.door->connect(newcomer.door, ECHO, endpoint);
     assert_echoes(&newcomer);
-    probe_close(&newcomer);
-    net_close(net);
 }
 
 /* Strangers each send the beginning of a frame of the largest size, and then its bytes. They may take no more memory
  * than handshakes need. */
 TEST_WITH(a_handshake_takes_little_memory, set_up, tear_down) {
     enum { KNOCKS = 600, FRAME = 128 << 10, GROWTH_MAX = 64 << 20 };
-    struct echo echo;
-    struct probe probe;
+    CLOSED_BY(echo_stop) struct echo echo;
     struct net_key key = key_new();
-    struct net *net = net_new(&key);
+    CLOSED_BY(net_closer) struct net *net = net_new(&key);
+    CLOSED_BY(probe_close) struct probe probe;
     int fds[KNOCKS];
     unsigned char *bytes = calloc(1, FRAME);
     echo_start(&echo, net_new_listening(&key), "tcp://127.0.0.1:0");
@@ -1140,9 +1125,6 @@ TEST_WITH(a_handshake_takes_little_memory, set_up, tear_down) {
         close(fds[k]);
     }
     free(bytes);
-    probe_close(&probe);
-    net_close(net);
-    echo_stop(&echo);
 }
 
 /* Silent connections are cut, the oldest first when there are many, and take no other connection's place. */
@@ -1293,8 +1275,7 @@ TEST_WITH(a_peer_may_start_later, set_up, tear_down) {
 }
 
 TEST_WITH(a_peer_that_connects_anew_takes_its_name_along, set_up, tear_down) {
-    struct echo echo;
-    struct probe probe;
+    CLOSED_BY(echo_stop) struct echo echo;
     echo_start(&echo, net_new_listening(NULL), "tcp://127.0.0.1:0");
     struct net *nets[3];
     struct probe before[3];
@@ -1308,13 +1289,11 @@ TEST_WITH(a_peer_that_connects_anew_takes_its_name_along, set_up, tear_down) {
         probe_close(&before[i]);
         net_close(nets[i]);
     }
-    struct net *net = net_new(NULL);
+    CLOSED_BY(net_closer) struct net *net = net_new(NULL);
+    CLOSED_BY(probe_close) struct probe probe;
     probe_open(&probe, net, PROBE);
     probe.door->connect(probe.door, ECHO, echo.endpoint);
     assert_echoes(&probe);
-    probe_close(&probe);
-    net_close(net);
-    echo_stop(&echo);
 }
 
 TEST_WITH(peers_are_replaced_and_forgotten, set_up, tear_down) {
@@ -1428,8 +1407,8 @@ TEST_WITH(last_messages_leave_before_the_close, set_up, tear_down) {
 /* ---- The loop ---- */
 
 TEST_WITH(the_timer_is_never_early, set_up, tear_down) {
-    struct probe probe;
-    struct net *net = net_new(NULL);
+    CLOSED_BY(net_closer) struct net *net = net_new(NULL);
+    CLOSED_BY(probe_close) struct probe probe;
     probe_open(&probe, net, PROBE);
     const uint64_t waits_us[] = {1, 300, 999, 1000, 1001, 2500, 20000};
     for (size_t i = 0; i < sizeof waits_us / sizeof waits_us[0]; i++) {
@@ -1439,13 +1418,11 @@ TEST_WITH(the_timer_is_never_early, set_up, tear_down) {
         probe_run(&probe, 1);
         assert_true(probe.timer_us >= at_us);
     }
-    probe_close(&probe);
-    net_close(net);
 }
 
 TEST_WITH(the_timer_is_replaced_and_cancelled, set_up, tear_down) {
-    struct probe probe;
-    struct net *net = net_new(NULL);
+    CLOSED_BY(net_closer) struct net *net = net_new(NULL);
+    CLOSED_BY(probe_close) struct probe probe;
     probe_open(&probe, net, PROBE);
     uint64_t now_us = probe.door->now_us(probe.door);
     probe.door->set_timer(probe.door, now_us + 1000);
@@ -1464,8 +1441,6 @@ TEST_WITH(the_timer_is_replaced_and_cancelled, set_up, tear_down) {
     heartbeat(&probe, PROBE, 1);
     probe_run(&probe, 1);
     assert_int_equal(probe.timers, 2);
-    probe_close(&probe);
-    net_close(net);
 }
 
 struct watched {
@@ -1483,8 +1458,8 @@ static void watched_ready(void *context) {
 }
 
 TEST_WITH(descriptors_are_watched, set_up, tear_down) {
-    struct probe probe;
-    struct net *net = net_new(NULL);
+    CLOSED_BY(net_closer) struct net *net = net_new(NULL);
+    CLOSED_BY(probe_close) struct probe probe;
     probe_open(&probe, net, PROBE);
     struct watched watched = {&probe, eventfd(0, EFD_NONBLOCK), 0};
     for (int i = 1; i <= 2; i++) {
@@ -1507,8 +1482,6 @@ TEST_WITH(descriptors_are_watched, set_up, tear_down) {
         close(many[i]);
     }
     close(watched.fd);
-    probe_close(&probe);
-    net_close(net);
 }
 
 TEST_WITH(random_numbers_differ, set_up, tear_down) {
@@ -1550,14 +1523,12 @@ TEST_WITH(its_threads_take_no_signals, set_up, tear_down) {
     int blocked_before, open_before, blocked, open;
     count_threads(&blocked_before, &open_before);
     struct net_key key = key_new();
-    struct net *net = net_new(&key);
-    struct probe probe;
+    CLOSED_BY(net_closer) struct net *net = net_new(&key);
+    CLOSED_BY(probe_close) struct probe probe;
     probe_open_with(&probe, net, PROBE, "tcp://127.0.0.1:0", 0);
     count_threads(&blocked, &open);
     assert_int_equal(open, open_before);
     assert_int_equal(blocked, blocked_before + 4); /* libzmq's reaper and its two I/O threads, and the door's thread */
-    probe_close(&probe);
-    net_close(net);
 }
 
 TEST_WITH(bad_options_are_refused, set_up, tear_down) {

@@ -83,9 +83,8 @@ static void *down(struct device *device, const void *array, size_t size) {
 }
 
 static void assert_on_device(struct device *device, const float *array, const float *expected, size_t count) {
-    float *values = down(device, array, count * sizeof *values);
+    FREED float *values = down(device, array, count * sizeof *values);
     nn_values_assert_close(values, expected, count, TOLERANCE);
-    free(values);
 }
 
 /* ---- Layers with weights ---- */
@@ -196,13 +195,13 @@ static void test_conv_in_parts(void **state) {
 /* ---- Layers without weights ---- */
 
 static void check_pool(const struct nn_pool *pool, size_t n) {
-    struct device device;
+    CLOSED_BY(device_close) struct device device;
     size_t inputs = n * pool->height * pool->width * pool->channels;
     size_t outputs = n * (pool->height / pool->size) * (pool->width / pool->size) * pool->channels;
-    float *x = nn_values(inputs, 1);
-    float *dy = nn_values(outputs, 2);
-    float *y = nn_values(outputs, 3);
-    float *dx = nn_values(inputs, 4);
+    FREED float *x = nn_values(inputs, 1);
+    FREED float *dy = nn_values(outputs, 2);
+    FREED float *y = nn_values(outputs, 3);
+    FREED float *dx = nn_values(inputs, 4);
     unsigned char *at = malloc(outputs);
     assert_non_null(at);
     for (size_t i = 0; i < inputs; i++) {
@@ -222,13 +221,8 @@ static void check_pool(const struct nn_pool *pool, size_t n) {
     assert_memory_equal(places, at, outputs);
     assert_on_device(&device, y_there, y, outputs);
     assert_on_device(&device, dx_there, dx, inputs);
-    device_close(&device);
     free(places);
     free(at);
-    free(x);
-    free(dy);
-    free(y);
-    free(dx);
 }
 
 static void test_pool(void **state) {
@@ -249,10 +243,10 @@ static void test_pool(void **state) {
 static void test_relu(void **state) {
     static const size_t counts[] = {1, 37, 1100003};
     for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-        struct device device;
+        CLOSED_BY(device_close) struct device device;
         size_t count = counts[c];
-        float *y = nn_values(count, 1);
-        float *dy = nn_values(count, 2);
+        FREED float *y = nn_values(count, 1);
+        FREED float *dy = nn_values(count, 2);
         y[count / 2] = NAN;
         device_open(&device);
         float *y_there = up_floats(&device, y, count);
@@ -267,10 +261,7 @@ static void test_relu(void **state) {
         free(values);
         values = down(&device, dy_there, count * sizeof *values);
         assert_memory_equal(values, dy, count * sizeof *values);
-        device_close(&device);
         free(values);
-        free(y);
-        free(dy);
     }
 }
 
@@ -280,10 +271,10 @@ static void test_dropout(void **state) {
     static const size_t sizes[] = {1, 2, 7, 1000, 100001};
     static const float drops[] = {0, 0.25F, 0.95F};
     for (size_t c = 0; c < sizeof sizes / sizeof sizes[0] * 3; c++) {
-        struct device device;
+        CLOSED_BY(device_close) struct device device;
         size_t size = sizes[c / 3];
         uint64_t keys[N];
-        float *values = nn_values(N * size, c);
+        FREED float *values = nn_values(N * size, c);
         device_open(&device);
         for (size_t s = 0; s < N; s++) {
             keys[s] = hash_mix(s);
@@ -294,22 +285,19 @@ static void test_dropout(void **state) {
         for (size_t s = 0; s < N; s++) {
             nn_dropout(values + s * size, size, hash_mix(keys[s] + 3), drops[c % 3]);
         }
-        float *dropped = down(&device, there, N * size * sizeof *values);
+        FREED float *dropped = down(&device, there, N * size * sizeof *values);
         assert_memory_equal(dropped, values, N * size * sizeof *values);
-        device_close(&device);
-        free(dropped);
-        free(values);
     }
 }
 
 static void check_norm(size_t n, size_t size) {
-    struct device device;
+    CLOSED_BY(device_close) struct device device;
     struct error error = {0};
-    float *x = nn_values(n * size, 1);
-    float *scales = nn_values(2 * size, 2);
-    float *y = nn_values(n * size, 3);
-    float *errors = nn_values(n * size, 4);
-    float *dscales = nn_values(2 * size, 5); /* added to the old values */
+    FREED float *x = nn_values(n * size, 1);
+    FREED float *scales = nn_values(2 * size, 2);
+    FREED float *y = nn_values(n * size, 3);
+    FREED float *errors = nn_values(n * size, 4);
+    FREED float *dscales = nn_values(2 * size, 5); /* added to the old values */
     device_open(&device);
     const float *x_there = up_floats(&device, x, n * size);
     const float *scales_there = up_floats(&device, scales, 2 * size);
@@ -327,12 +315,6 @@ static void check_norm(size_t n, size_t size) {
     assert_on_device(&device, y_there, y, n * size);
     assert_on_device(&device, errors_there, errors, n * size);
     assert_on_device(&device, dscales_there, dscales, 2 * size);
-    device_close(&device);
-    free(x);
-    free(scales);
-    free(y);
-    free(errors);
-    free(dscales);
 }
 
 static void test_norm(void **state) {
@@ -345,11 +327,11 @@ static void test_norm(void **state) {
 }
 
 static void check_softmax(size_t n, size_t classes) {
-    struct device device;
+    CLOSED_BY(device_close) struct device device;
     struct nn_loss loss = {0};
     struct nn_loss loss_there = {0};
-    float *z = nn_values(n * classes, 1);
-    uint32_t *labels = malloc(n * sizeof *labels);
+    FREED float *z = nn_values(n * classes, 1);
+    FREED uint32_t *labels = malloc(n * sizeof *labels);
     struct nn_kernel_sums *sums = calloc(NN_KERNEL_SUMS, sizeof *sums);
     assert_non_null(labels);
     assert_non_null(sums);
@@ -379,9 +361,6 @@ static void check_softmax(size_t n, size_t classes) {
     }
     assert_int_equal(loss_there.correct, loss.correct);
     assert_true(fabs(loss_there.loss - loss.loss) <= 1e-5 * loss.loss);
-    device_close(&device);
-    free(z);
-    free(labels);
     free(sums);
 }
 
@@ -395,24 +374,20 @@ static void test_softmax(void **state) {
 /* Downloads in several parts that are added, and uploads in several parts. */
 static void test_copies(void **state) {
     enum { COUNT = 5000003 };
-    struct device device;
+    CLOSED_BY(device_close) struct device device;
     struct error error = {0};
-    float *values = nn_values(COUNT, 1);
-    float *sums = nn_values(COUNT, 2);
+    FREED float *values = nn_values(COUNT, 1);
+    FREED float *sums = nn_values(COUNT, 2);
     device_open(&device);
     const float *there = up_floats(&device, values, COUNT);
     for (int time = 0; time < 2; time++) {
         assert_done(nn_cuda_download_sum(&device.cuda, sums, there, COUNT, 0.5F, &error), &error);
     }
-    float *expected = nn_values(COUNT, 2);
+    FREED float *expected = nn_values(COUNT, 2);
     for (size_t i = 0; i < COUNT; i++) {
         expected[i] += values[i];
     }
     nn_values_assert_close(sums, expected, COUNT, 1e-6);
-    device_close(&device);
-    free(values);
-    free(sums);
-    free(expected);
 }
 
 #ifdef DEVICE_EMULATED

@@ -18,21 +18,20 @@ struct function {
 };
 
 static double loss_of(const struct function *function) {
-    float *y = calloc(function->outputs, sizeof *y);
+    FREED float *y = calloc(function->outputs, sizeof *y);
     double sum = 0;
     assert_non_null(y);
     function->forward(function->context, y);
     for (size_t i = 0; i < function->outputs; i++) {
         sum += (double)y[i] * (double)function->weights[i];
     }
-    free(y);
     return sum;
 }
 
 /* Checks the gradient with respect to variables[count], which `forward` reads. */
 static void assert_gradient(const struct function *function, float *variables, const float *gradient, size_t count) {
     const float step = 0x1p-8F;
-    float *expected = calloc(count, sizeof *expected);
+    FREED float *expected = calloc(count, sizeof *expected);
     assert_non_null(expected);
     for (size_t i = 0; i < count; i++) {
         float before = variables[i];
@@ -44,7 +43,6 @@ static void assert_gradient(const struct function *function, float *variables, c
         expected[i] = (float)((more - less) / (2 * (double)step));
     }
     nn_values_assert_close(gradient, expected, count, 2e-3);
-    free(expected);
 }
 
 /* ---- Dense ---- */
@@ -72,7 +70,7 @@ TEST(dense) {
             c.x_stride = dense.in + 1;
             c.x = nn_values(N * c.x_stride, 1);
             c.w = nn_values(weights, 2);
-            float *dy = nn_values(N * dense.out, 3);
+            FREED float *dy = nn_values(N * dense.out, 3);
             float *results[3] = {nn_values(N * dense.out, 4), calloc(weights, sizeof(float)),
                                  nn_values(N * dense.in, 6)};
             size_t sizes[3] = {N * dense.out, weights, N * dense.in};
@@ -85,13 +83,12 @@ TEST(dense) {
             c.products->dense_inputs(&dense, dy, c.w, N, results[2]);
             assert_gradient(&function, c.w, results[1], weights);
             for (size_t i = 0; i < N; i++) {
-                float *dx = nn_values(dense.in, 0);
+                FREED float *dx = nn_values(dense.in, 0);
                 memcpy(dx, results[2] + i * dense.in, dense.in * sizeof *dx);
                 assert_gradient(&function, c.x + i * c.x_stride, dx, dense.in);
-                free(dx);
             }
             /* The gradient is added: -1 times itself gives zeros, and an empty batch changes nothing. */
-            float *sum = malloc(weights * sizeof *sum);
+            FREED float *sum = malloc(weights * sizeof *sum);
             assert_non_null(sum);
             memcpy(sum, results[1], weights * sizeof *sum);
             c.products->dense_weights(&dense, c.x, c.x_stride, dy, 0, 0, dense.in + 1, 1, sum);
@@ -99,7 +96,6 @@ TEST(dense) {
             for (size_t i = 0; i < weights; i++) {
                 assert_true(fabsf(sum[i]) < 1e-5F);
             }
-            free(sum);
             for (int r = 0; r < 3; r++) {
                 if (p == 0) {
                     reference[r] = results[r];
@@ -111,7 +107,6 @@ TEST(dense) {
             }
             free(c.x);
             free(c.w);
-            free(dy);
         }
     }
 }
@@ -152,7 +147,7 @@ TEST(conv) {
             c.x = nn_values(N * c.x_stride, 1);
             c.w = nn_values(weights, 2);
             c.workspace = nn_values(nn_conv_workspace(&conv, N), 7);
-            float *dy = nn_values(outputs, 3);
+            FREED float *dy = nn_values(outputs, 3);
             float *results[3] = {nn_values(outputs, 4), calloc(weights, sizeof(float)), nn_values(N * inputs, 6)};
             size_t sizes[3] = {outputs, weights, N * inputs};
             struct function function = {conv_forward, &c, dy, outputs};
@@ -175,7 +170,6 @@ TEST(conv) {
             free(c.x);
             free(c.w);
             free(c.workspace);
-            free(dy);
         }
     }
 }
@@ -223,18 +217,15 @@ TEST(pool) {
         for (size_t i = 0; i < inputs; i++) {
             c.x[i] = (float)((i * 7919) % 1009) * 0.1F;
         }
-        float *dy = nn_values(outputs, 2);
-        float *y = nn_values(outputs, 3);
-        float *dx = nn_values(inputs, 4);
+        FREED float *dy = nn_values(outputs, 2);
+        FREED float *y = nn_values(outputs, 3);
+        FREED float *dx = nn_values(inputs, 4);
         unsigned char at[1000];
         struct function function = {pool_forward, &c, dy, outputs};
         nn_pool_forward(&pool, c.x, N, y, at);
         nn_pool_backward(&pool, dy, at, N, dx);
         assert_gradient(&function, c.x, dx, inputs);
         free(c.x);
-        free(dy);
-        free(y);
-        free(dx);
     }
     const struct nn_pool pool = {.height = 2, .width = 5, .channels = 1, .size = 2};
     const float x[] = {1, 2, 8, 4, 99, /**/ 3, 0, 5, 8, 99};
@@ -283,8 +274,8 @@ TEST(relu_passes_nan) {
 
 TEST(dropout) {
     enum { COUNT = 100001 };
-    float *values = malloc(COUNT * sizeof *values);
-    float *errors = malloc(COUNT * sizeof *errors);
+    FREED float *values = malloc(COUNT * sizeof *values);
+    FREED float *errors = malloc(COUNT * sizeof *errors);
     size_t dropped = 0;
     size_t differ = 0;
     assert_non_null(values);
@@ -310,8 +301,6 @@ TEST(dropout) {
     memcpy(values, errors, COUNT * sizeof *values);
     nn_dropout(values, COUNT, 9, 0);
     assert_memory_equal(values, errors, COUNT * sizeof *values);
-    free(values);
-    free(errors);
 }
 
 struct norm_case {
@@ -329,9 +318,9 @@ TEST(norm) {
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         size_t size = sizes[s];
         struct norm_case c = {.x = nn_values(N * size, 1), .scales = nn_values(2 * size, 2), .size = size};
-        float *dy = nn_values(N * size, 3);
-        float *dx = nn_values(N * size, 3);
-        float *dscales = calloc(2 * size, sizeof *dscales);
+        FREED float *dy = nn_values(N * size, 3);
+        FREED float *dx = nn_values(N * size, 3);
+        FREED float *dscales = calloc(2 * size, sizeof *dscales);
         assert_non_null(dscales);
         struct function function = {norm_forward, &c, dy, N * size};
         nn_norm_backward(c.x, c.scales, dx, N, size, dscales, dx); /* in place */
@@ -341,9 +330,6 @@ TEST(norm) {
         }
         free(c.x);
         free(c.scales);
-        free(dy);
-        free(dx);
-        free(dscales);
     }
     const float x[] = {1, 3, 5, 7};
     const float scales[] = {1, 1, 1, 2, 0, 0, 0, 10};

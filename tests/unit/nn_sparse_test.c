@@ -25,13 +25,12 @@ static void open_case(struct sparse_case *c, size_t in, size_t out, size_t n, si
     c->dy = nn_values(n * out + 1, 3);
     c->bits = malloc((n * c->words + 1) * sizeof *c->bits);
     assert_non_null(c->bits);
-    float *chance = nn_values(n * c->x_stride + 1, 4);
+    FREED float *chance = nn_values(n * c->x_stride + 1, 4);
     for (size_t i = 0; i < n * c->x_stride; i++) {
         bool is_input = i % c->x_stride < in; /* values after a sample's inputs are not 0 */
         c->x[i] = is_input && chance[i] * 8 + 8 < (float)zeros ? 0 : c->x[i] + (c->x[i] >= 0 ? 1.0F : -1.0F);
         c->nonzeros += is_input && c->x[i] != 0;
     }
-    free(chance);
 }
 
 static void close_case(struct sparse_case *c) {
@@ -55,8 +54,8 @@ static void check_bits(const struct sparse_case *c) {
 static void check_weights(const struct sparse_case *c, const struct nn_sparse *sparse, size_t first, size_t end,
                           size_t parts) {
     size_t count = (c->dense.in + 1) * c->dense.out;
-    float *dw = nn_values(count, 5);
-    float *expected = nn_values(count, 5);
+    FREED float *dw = nn_values(count, 5);
+    FREED float *expected = nn_values(count, 5);
     for (size_t p = 0; p < parts; p++) {
         size_t from = first + (end - first) * p / parts;
         size_t to = first + (end - first) * (p + 1) / parts;
@@ -67,14 +66,12 @@ static void check_weights(const struct sparse_case *c, const struct nn_sparse *s
     assert_memory_equal(dw, expected, first * c->dense.out * sizeof *dw);
     assert_memory_equal(dw + end * c->dense.out, expected + end * c->dense.out,
                         (count - end * c->dense.out) * sizeof *dw);
-    free(dw);
-    free(expected);
 }
 
 static void check_case(struct sparse_case *c, const struct nn_sparse *sparse, size_t offset) {
     size_t rows = c->dense.in + 1;
-    float *y = nn_values(c->n * c->dense.out + 1, 6);
-    float *expected = nn_values(c->n * c->dense.out + 1, 6);
+    FREED float *y = nn_values(c->n * c->dense.out + 1, 6);
+    FREED float *expected = nn_values(c->n * c->dense.out + 1, 6);
     c->bits[c->n * c->words] = 77;
     assert_int_equal(sparse->find(&c->dense, c->x, c->x_stride, c->n, c->bits), c->nonzeros);
     check_bits(c);
@@ -87,8 +84,6 @@ static void check_case(struct sparse_case *c, const struct nn_sparse *sparse, si
     check_weights(c, sparse, rows - 1, rows, 1); /* only the biases */
     check_weights(c, sparse, 0, rows - 1, 2);    /* all rows except the biases */
     check_weights(c, sparse, rows / 2, rows / 2, 1);
-    free(y);
-    free(expected);
 }
 
 TEST(shapes) {

@@ -110,12 +110,11 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    struct fixture *fixture = *state;
+    FREED struct fixture *fixture = *state;
     notice_close(fixture->notice);
     net_io_close(fixture->io);
     net_close(fixture->net);
     http_server_close(fixture->server);
-    free(fixture);
     return 0;
 }
 

@@ -102,7 +102,7 @@ static int read_and_compare(struct fake_s3 *fake, const char *key, uint64_t offs
     struct object_reader *reader;
     const struct fake_object *object = fake_s3_find(fake, key);
     char path[300];
-    char *bytes = malloc(piece);
+    FREED char *bytes = malloc(piece);
     size_t got = piece;
     uint64_t at = offset;
     snprintf(path, sizeof path, "s3://bucket/%s", key);
@@ -119,7 +119,6 @@ static int read_and_compare(struct fake_s3 *fake, const char *key, uint64_t offs
     uint64_t end = length > object->size - offset ? object->size : offset + length;
     assert_true(code != 0 || at == end);
     object_reader_close(reader);
-    free(bytes);
     return code;
 }
 
@@ -231,11 +230,10 @@ TEST_WITH(changed, setup, teardown) {
     fake->before = change_object;
     struct object_reader *other;
     assert_int_equal(object_reader_open(&other, "s3://bucket/a", UINT64_MAX, "", 0, UINT64_MAX, &quick, &error), 0);
-    char *whole = malloc(300000);
+    FREED char *whole = malloc(300000);
     assert_int_equal(object_reader_read(other, whole, 300000, &got, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, "it has changed while it was read"));
     object_reader_close(other);
-    free(whole);
     /* The same if another size or version was expected from the start, or if the object became shorter. */
     static const struct {
         uint64_t total, offset;
@@ -470,7 +468,7 @@ TEST_WITH(web, setup, teardown) {
 
 static int write_object(size_t size, size_t piece, struct error *error) {
     struct object_writer *writer;
-    char *bytes = calloc(piece, 1);
+    FREED char *bytes = calloc(piece, 1);
     int code = object_writer_open(&writer, "s3://bucket/out/model", true, &quick, error);
     assert_int_equal(code, 0);
     for (size_t at = 0; at < size && code == 0; at += piece) {
@@ -478,7 +476,6 @@ static int write_object(size_t size, size_t piece, struct error *error) {
     }
     object_writer_rewrite(writer, "new", size < 3 ? 0 : 3);
     code = object_writer_commit(writer, error);
-    free(bytes);
     return code;
 }
 
@@ -645,14 +642,13 @@ TEST_WITH(sweep, setup, teardown) {
 
 /* Lists the files that `value` names, without their folder. Returns the result code. */
 static int list_input(const char *value, char text[400], struct error *error) {
-    struct input_list input = {0};
+    CLOSED_BY(input_list_close) struct input_list input = {0};
     int code = input_list_add(&input, value, error);
     text[0] = '\0';
     for (size_t n = 0; n < input.count; n++) {
         assert_int_equal(input.names[n].identity.bytes, 10);
         snprintf(text + strlen(text), 400 - strlen(text), "%s ", strrchr(input.names[n].path, '/') + 1);
     }
-    input_list_close(&input);
     return code;
 }
 
@@ -769,11 +765,10 @@ static void write_checkpoint(uint64_t clock, char path[WIRE_PATH_MAX]) {
     put_file(folder, "partition-1", 20);
     assert_int_equal(manifest_find("s3://bucket/root", path, NULL) == 0 && strcmp(path, folder) == 0, 0);
     size_t size = 0;
-    char *text = manifest_text(&manifest, &size, &error);
+    FREED char *text = manifest_text(&manifest, &size, &error);
     if (text == NULL || manifest_finish("s3://bucket/root", folder, clock, text, size, path, &error) != 0) {
         fail_msg("%s", error.text);
     }
-    free(text);
     assert_int_equal(manifest_prune("s3://bucket/root", 2, &error), 0);
 }
 

@@ -32,19 +32,18 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    struct fixture *fixture = *state;
+    FREED struct fixture *fixture = *state;
     forget(fixture);
     observer_close(&fixture->observer);
-    free(fixture);
     return 0;
 }
 
 static bool take_text(struct fixture *fixture, uint64_t number, uint64_t oldest, const char *text,
                       struct report_line **line) {
+    CLOSED_BY(message_close)
     struct message report = {.type = MESSAGE_REPORT, .report = {.number = number, .oldest = oldest}};
     message_add_copy(&report, text, strlen(text));
     bool next = observer_take_line(&fixture->observer, &report, line);
-    message_close(&report);
     return next;
 }
 

@@ -339,7 +339,7 @@ TEST(long_and_odd_arguments) {
     struct fixture f;
     fixture_init(&f);
     enum { LONG = 100000 };
-    char *argument = malloc(LONG + 1);
+    FREED char *argument = malloc(LONG + 1);
     assert_non_null(argument);
     memset(argument, 'x', LONG);
     argument[LONG] = '\0';
@@ -354,7 +354,6 @@ TEST(long_and_odd_arguments) {
     assert_ptr_equal(f.data, argument + 7);
     assert_int_equal(PARSE("--fo\no"), AML_EINPUT);
     assert_null(strchr(f.error.text, '\n'));
-    free(argument);
 }
 
 TEST(first_mistake_is_reported) {
@@ -374,7 +373,7 @@ TEST(error_may_be_null) {
 }
 
 static void assert_help(const struct aml_option *table, const char *expected) {
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
     assert_non_null(stream);
@@ -383,7 +382,6 @@ static void assert_help(const struct aml_option *table, const char *expected) {
     const char *usage = "usage: app\n\n";
     assert_memory_equal(text, usage, strlen(usage));
     assert_string_equal(text + strlen(usage), expected);
-    free(text);
 }
 
 TEST(help_text) {

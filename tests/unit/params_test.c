@@ -379,7 +379,7 @@ TEST(new_rows_of_a_call_take_one_trip) {
     struct fixture *fixture = open_node(1);
     aml_worker *worker = &fixture->workers[0];
     enum { MANY = 3000 };
-    uint64_t *keys = memory_zeroed(MANY, sizeof *keys);
+    FREED uint64_t *keys = memory_zeroed(MANY, sizeof *keys);
     int64_t(*rows)[WIDTH] = memory_zeroed(MANY, sizeof *rows);
     for (unsigned i = 0; i < MANY; i++) {
         keys[i] = i * SPREAD;
@@ -403,7 +403,6 @@ TEST(new_rows_of_a_call_take_one_trip) {
     for (unsigned i = 0; i < MANY; i++) {
         assert_int_equal(rows[i][0], start_value(keys[i], 0) + (i < MANY - 1 ? 2 : 1));
     }
-    free(keys);
     free(rows);
     close_node(fixture);
 }
@@ -465,14 +464,13 @@ TEST(tables_that_are_not_there) {
 
 TEST(a_cache_without_room) {
     struct fixture *fixture = open_node(1);
-    uint64_t *keys = memory_zeroed(ROOM + 1, sizeof *keys);
+    FREED uint64_t *keys = memory_zeroed(ROOM + 1, sizeof *keys);
     int64_t(*rows)[WIDTH] = memory_zeroed(ROOM + 1, sizeof *rows);
     for (unsigned i = 0; i <= ROOM; i++) {
         keys[i] = i;
     }
     assert_int_equal(aml_read_params(&fixture->workers[0], SUMS, keys, ROOM + 1, rows), AML_ELIMIT);
     assert_error(fixture, "table sums: more than 20000 rows on one node");
-    free(keys);
     free(rows);
     close_node(fixture);
 }

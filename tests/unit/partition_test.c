@@ -124,12 +124,11 @@ static int flush_nothing(struct partition *partition, actor_id origin, uint64_t 
 /* Delivers piece `piece` of a flush, with one row. */
 static int flush_piece(struct partition *partition, actor_id origin, uint64_t clock, uint32_t piece, bool more,
                        uint64_t key, int64_t value) {
-    struct message message = rows_message(partition->job, MESSAGE_FLUSH, 0, 1, &key, &value);
+    CLOSED_BY(message_close) struct message message = rows_message(partition->job, MESSAGE_FLUSH, 0, 1, &key, &value);
     struct rows_view views[WIRE_TABLES_MAX];
     int count = rows_check(&message, partition->job->shapes, partition->job->table_count, views, NULL);
     assert_int_equal(count, 1);
     int result = partition_flush(partition, origin, clock, piece, more, views, 1, NULL);
-    message_close(&message);
     return result;
 }
 
@@ -447,10 +446,10 @@ static void subscribe_to(struct partition *partition, actor_id subscriber, uint6
                          const uint64_t *keys, uint32_t count) {
     struct rows_view views[WIRE_TABLES_MAX];
     struct error error = {0};
+    CLOSED_BY(message_close)
     struct message message = rows_message(partition->job, MESSAGE_SUBSCRIBE, table, count, keys, NULL);
     assert_int_equal(rows_check(&message, partition->job->shapes, partition->job->table_count, views, &error), 1);
     assert_int_equal(partition_subscribe(partition, subscriber, request, only, views, 1, &error), 0);
-    message_close(&message);
 }
 
 static void subscribe(struct partition *partition, actor_id subscriber, uint64_t request, unsigned table,
@@ -462,7 +461,7 @@ static void subscribe(struct partition *partition, actor_id subscriber, uint64_t
  * of the last table. */
 static uint32_t changes(struct partition *partition, actor_id subscriber, uint64_t from_clock, uint64_t *key,
                         int64_t *value) {
-    struct message push = {.type = MESSAGE_PUSH};
+    CLOSED_BY(message_close) struct message push = {.type = MESSAGE_PUSH};
     struct rows_view views[WIRE_TABLES_MAX];
     uint32_t rows = 0;
     partition_changes(partition, partition_subscription(partition, subscriber), from_clock, NULL, NULL, &push);
@@ -473,7 +472,6 @@ static uint32_t changes(struct partition *partition, actor_id subscriber, uint64
         *value = get_element(partition->job->tables[views[v].table].type, views[v].values, 0);
         rows += views[v].count;
     }
-    message_close(&push);
     return rows;
 }
 
@@ -558,8 +556,8 @@ TEST(equal_subscriptions_share_frames) {
     assert_int_equal(flush_row(partition, origins[0], 1, 0, dense[1], 4), FLUSH_TAKEN);
     assert_int_equal(flush_nothing(partition, origins[1], 1), FLUSH_TAKEN);
     assert_true(advance(partition));
-    struct message one = {.type = MESSAGE_PUSH};
-    struct message two = {.type = MESSAGE_PUSH};
+    CLOSED_BY(message_close) struct message one = {.type = MESSAGE_PUSH};
+    CLOSED_BY(message_close) struct message two = {.type = MESSAGE_PUSH};
     const struct subscription *first = partition_subscription(partition, origins[0]);
     partition_changes(partition, first, 0, NULL, NULL, &one);
     partition_changes(partition, partition_subscription(partition, origins[1]), 0, first, &one, &two);
@@ -567,8 +565,6 @@ TEST(equal_subscriptions_share_frames) {
     assert_int_equal(two.frame_count, 3);
     assert_ptr_equal(one.frames[2], two.frames[2]);
     assert_memory_equal(one.frames[0]->data, two.frames[0]->data, one.frames[0]->size);
-    message_close(&one);
-    message_close(&two);
     partition_close(partition);
 }
 
@@ -583,7 +579,7 @@ TEST(scan_sees_every_row_once) {
         uint64_t cursor = 0;
         uint32_t seen = 0;
         do {
-            struct message message = {.type = MESSAGE_ROWS};
+            CLOSED_BY(message_close) struct message message = {.type = MESSAGE_ROWS};
             struct rows_view views[WIRE_TABLES_MAX];
             cursor = partition_scan(partition, t, cursor, 3 * (size_t)job.tables[t].row_bytes, &message);
             int count = rows_check(&message, job.shapes, job.table_count, views, NULL);
@@ -592,7 +588,6 @@ TEST(scan_sees_every_row_once) {
                 assert_int_equal(views[0].table, t);
                 assert_int_equal(views[0].keys[i], key_at(&job.tables[t], seen++));
             }
-            message_close(&message);
         } while (cursor != 0);
         assert_int_equal(seen, rows[t]);
     }
@@ -850,10 +845,9 @@ static void commit(struct partition *partition, uint64_t committed) {
 }
 
 static void assert_restore_points(const struct partition *partition, const uint64_t *expected, unsigned count) {
-    uint64_t *clocks;
+    FREED uint64_t *clocks;
     assert_int_equal(partition_restore_points(partition, &clocks), count);
     assert_memory_equal(clocks, expected, count * sizeof *expected);
-    free(clocks);
 }
 
 /* Restores each possible commit point from different clocks, with or without reads between, which settle overwritten
@@ -1110,12 +1104,11 @@ TEST(an_update_with_foreign_rows_is_refused) {
     struct error error = {0};
     uint64_t key = key_at(&job.tables[0], 0) + 1;
     int64_t value = 1;
-    struct message update = rows_message(&job, MESSAGE_UPDATE, 0, 1, &key, &value);
+    CLOSED_BY(message_close) struct message update = rows_message(&job, MESSAGE_UPDATE, 0, 1, &key, &value);
     update.update.clock = 1;
     assert_int_equal(partition_hold(follower, &update, &error), AML_EPROTOCOL);
     assert_int_equal(partition_reached(follower), 0);
     assert_int_equal(partition_fill(follower, &update, &error), AML_EPROTOCOL);
-    message_close(&update);
     partition_close(follower);
 }
 
@@ -1149,19 +1142,17 @@ TEST(only_what_is_not_known_is_answered) {
         assert_true(advance(partition));
     }
     static const uint32_t rows[] = {3, 1, 0};
-    struct message named = rows_message(&job, MESSAGE_SUBSCRIBE, 0, 3, keys, NULL);
+    CLOSED_BY(message_close) struct message named = rows_message(&job, MESSAGE_SUBSCRIBE, 0, 3, keys, NULL);
     for (uint64_t known = 0; known < 3; known++) {
         struct rows_view views[WIRE_TABLES_MAX];
         struct error error = {0};
-        struct message push = {.type = MESSAGE_PUSH};
+        CLOSED_BY(message_close) struct message push = {.type = MESSAGE_PUSH};
         assert_int_equal(rows_check(&named, job.shapes, 1, views, &error), 1);
         assert_int_equal(partition_rows(partition, views, 1, known, &push, &error), 0);
         int count = rows_check(&push, job.shapes, 1, views, &error);
         assert_int_equal(count, rows[known] > 0);
         assert_int_equal(count > 0 ? views[0].count : 0, rows[known]);
-        message_close(&push);
     }
-    message_close(&named);
     partition_close(partition);
 }
 
@@ -1280,7 +1271,7 @@ TEST(many_rows_at_once) {
     enum { MANY = 3 * STEPS_ROWS_MAX };
     struct job job = noted_job(MANY, true);
     struct table table;
-    struct table states;
+    CLOSED_BY(table_close) struct table states;
     struct error error = {0};
     assert_int_equal(table_open(&table, &job.tables[0], 0, 1, &error), 0);
     assert_int_equal(table_open(&states, &job.tables[1], 0, 1, &error), 0);
@@ -1312,7 +1303,6 @@ TEST(many_rows_at_once) {
     assert_string_equal(error.text, "table t: apply_rows: an unlucky clock");
     free(sums);
     table_close(&table);
-    table_close(&states);
 }
 
 /* With an optimizer, a lone worker does not know the result of its updates, so it gets pushes. */
@@ -1375,9 +1365,8 @@ TEST(states_are_in_updates_alone) {
         struct error error = {0};
         int64_t value = 1;
         uint64_t key = key_at(&job.tables[1], 0);
-        struct message message = rows_message(&job, types[i], 1, 1, &key, &value);
+        CLOSED_BY(message_close) struct message message = rows_message(&job, types[i], 1, 1, &key, &value);
         assert_int_equal(rows_check(&message, job.shapes, job.table_count, views, &error),
                          types[i] == MESSAGE_UPDATE ? 1 : AML_EPROTOCOL);
-        message_close(&message);
     }
 }

@@ -573,7 +573,7 @@ TEST(stages_reuse_replicas) {
 /* The largest clusters allowed. */
 TEST(limits) {
     enum { COUNT = 4096, BUSY = 500 };
-    struct plan_node *nodes = calloc(COUNT, sizeof *nodes);
+    FREED struct plan_node *nodes = calloc(COUNT, sizeof *nodes);
     actor_id *actors[3] = {calloc(WIRE_PARTITIONS_MAX, sizeof(actor_id)), calloc(WIRE_PARTITIONS_MAX, sizeof(actor_id)),
                            calloc(WIRE_SHARDS_MAX, sizeof(actor_id))};
     for (unsigned n = 0; n < COUNT; n++) {
@@ -591,7 +591,6 @@ TEST(limits) {
     for (unsigned i = 0; i < 3; i++) {
         free(actors[i]);
     }
-    free(nodes);
 }
 
 TEST(stage) {

@@ -222,7 +222,7 @@ TEST(json) {
                                         "{\"type\":\"nodes\",\"nodes\":[]}",
                                         "{\"type\":\"later\",\"x\":\"\xc2\x9b[2J\xc3\xa4\xc2\xb5\"}",
                                         SUMMARY};
-    char *text = shown(lines, sizeof lines / sizeof *lines, PROGRESS_JSON);
+    FREED char *text = shown(lines, sizeof lines / sizeof *lines, PROGRESS_JSON);
     char *rest = NULL;
     size_t count = 0;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
@@ -235,7 +235,6 @@ TEST(json) {
         report_line_drop(expected);
     }
     assert_int_equal(count, sizeof lines / sizeof *lines);
-    free(text);
 }
 
 /* BidBrain's decisions are shown if it does not show them itself. Other types of lines are not shown. */
@@ -292,7 +291,7 @@ TEST(durations) {
 static const char *live(const char *const *lines, size_t count, double seconds, int columns, const char *locale) {
     static char text[LIVE_LINE_TEXT];
     struct live_line line;
-    struct terminal terminal;
+    CLOSED_BY(terminal_close) struct terminal terminal;
     assert_int_equal(setenv("LC_ALL", locale, 1), 0);
     terminal_open(&terminal);
     live_line_begin(&line);
@@ -302,7 +301,6 @@ static const char *live(const char *const *lines, size_t count, double seconds, 
         report_line_drop(object);
     }
     live_line_text(&line, &terminal, seconds, columns, text);
-    terminal_close(&terminal);
     return text;
 }
 
@@ -389,7 +387,7 @@ TEST(text_that_fits) {
 
 TEST(bars) {
     struct terminal ascii = {0};
-    struct terminal terminal;
+    CLOSED_BY(terminal_close) struct terminal terminal;
     char bar[64];
     assert_string_equal(terminal_bar(&ascii, 0, 6, bar, sizeof bar), "[----]");
     assert_string_equal(terminal_bar(&ascii, 0.5, 6, bar, sizeof bar), "[##--]");
@@ -401,7 +399,6 @@ TEST(bars) {
     terminal_open(&terminal);
     assert_string_equal(terminal_bar(&terminal, 0.625, 6, bar, sizeof bar), "▕██▌ ▏");
     assert_string_equal(terminal_bar(&terminal, 1, 6, bar, sizeof bar), "▕████▏");
-    terminal_close(&terminal);
 }
 
 /* The output on a terminal for these lines of the report. */
@@ -482,7 +479,7 @@ TEST(a_silence_that_is_over_is_not_shown) {
 /* Nodes' names, apps' metrics and the controller's texts reach a terminal only as text, by any path. */
 TEST(texts_are_no_orders_to_the_terminal) {
     struct progress progress;
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
     struct report_line *event = line_of("{\"type\":\"event\",\"event\":\"evict\",\"nodes\":[\"a\\u001b[2J\"],"
@@ -501,7 +498,6 @@ TEST(texts_are_no_orders_to_the_terminal) {
     assert_ptr_equal(strstr(text, "note: line 1 ?[2J\n"), text);
     assert_non_null(strstr(text, "evict a?[2J: ??x \nthe controller refuses: ?[2J\n"));
     assert_non_null(strstr(text, "\nrm?[2J se "));
-    free(text);
     report_line_drop(said);
     report_line_drop(event);
     report_line_drop(summary);
@@ -509,7 +505,7 @@ TEST(texts_are_no_orders_to_the_terminal) {
 
 TEST(long_line) {
     char text[PROGRESS_LINE_TEXT];
-    json_t *object = json_object();
+    json_auto_t *object = json_object();
     json_object_set_new(object, "iteration", json_integer(1));
     for (int m = 0; m < 200; m++) {
         char name[32];
@@ -522,7 +518,6 @@ TEST(long_line) {
     progress_summary_text(line, text);
     assert_true(strlen(text) < sizeof text);
     report_line_drop(line);
-    json_decref(object);
 }
 
 /* An event scrolls above the live line, which is drawn again below it at once. */
@@ -540,9 +535,8 @@ TEST(events_stay_above_the_live_line) {
 TEST(a_live_line_can_be_forced) {
     static const char *const lines[] = {ITERATION("1", "0.4"), ITERATION("2", "0.5"), SUMMARY};
     assert_int_equal(setenv("COLUMNS", "20", 1), 0);
-    char *text = shown(lines, 3, PROGRESS_LINE);
+    FREED char *text = shown(lines, 3, PROGRESS_LINE);
     assert_string_equal(text, "\riteration 1\033[K\r\033[Ka note\n");
-    free(text);
     assert_int_equal(unsetenv("COLUMNS"), 0);
 }
 
@@ -550,7 +544,7 @@ TEST(a_live_line_can_be_forced) {
  * but they are not shown again. */
 TEST(lines_that_were_shown_before) {
     struct progress progress;
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
     progress_begin(&progress, stream, PROGRESS_LINE);
@@ -566,5 +560,4 @@ TEST(lines_that_were_shown_before) {
     fclose(stream);
     assert_non_null(strstr(text, " left  iteration 2 of 10  loss 0.5"));
     assert_null(strchr(text, '\n'));
-    free(text);
 }

@@ -254,6 +254,7 @@ struct fake {
 
 /* A plan of `count` nodes from `first` on, in groups of `group_size` consecutive nodes. */
 static void give_plan(struct fake *fake, uint64_t version, unsigned first, unsigned count, unsigned group_size) {
+    CLOSED_BY(message_close)
     struct message plan = {.type = MESSAGE_PLAN, .epoch = 1, .plan = {.version = version, .partitions = 1}};
     struct wire_node nodes[NODES] = {{0}};
     struct wire_endpoint endpoints[2 * NODES] = {{0}};
@@ -272,7 +273,6 @@ static void give_plan(struct fake *fake, uint64_t version, unsigned first, unsig
     plan.frames[PLAN_ENDPOINTS] = buffer_copy(endpoints, 2 * count * sizeof *endpoints);
     plan.frame_count = PLAN_FRAMES;
     pulse_receive(&fake->pulse, node(0), &plan);
-    message_close(&plan);
 }
 
 static void give(struct fake *fake, actor_id from, enum pulse_kind kind, uint64_t number) {
@@ -281,10 +281,9 @@ static void give(struct fake *fake, actor_id from, enum pulse_kind kind, uint64_
 }
 
 static void fake_close(void *context) {
-    struct fake *fake = context;
+    FREED struct fake *fake = context;
     fake_io_forget(&fake->io);
     pulse_close(&fake->pulse);
-    free(fake);
 }
 
 /* The pulse of node 0 in a ring of `count` nodes. */

@@ -140,14 +140,13 @@ static void assert_reads(const char *path, const struct rating *expected, size_t
         assert_string_equal(error.text, "");
         assert_int_equal(code, 0);
         size_t count;
-        struct rating *ratings = join_chunks(&all, &count);
+        FREED struct rating *ratings = join_chunks(&all, &count);
         assert_int_equal(count, expected_count);
         for (size_t i = 0; i < count; i++) {
             assert_true(ratings[i].user == expected[i].user);
             assert_true(ratings[i].item == expected[i].item);
             assert_memory_equal(&ratings[i].value, &expected[i].value, sizeof expected[i].value);
         }
-        free(ratings);
         free_chunks(&all);
     }
 }
@@ -244,12 +243,11 @@ static void read_unrated(const char *path, size_t expected_count) {
     struct error error;
     size_t count;
     assert_int_equal(read_with(&all, path, 1, &error), 0);
-    struct rating *ratings = join_chunks(&all, &count);
+    FREED struct rating *ratings = join_chunks(&all, &count);
     assert_int_equal(count, expected_count);
     for (size_t i = 0; i < count; i++) {
         assert_true(ratings[i].user == i + 1 && ratings[i].item == 10 * (i + 1) && isnan(ratings[i].value));
     }
-    free(ratings);
     free_chunks(&all);
 }
 
@@ -372,12 +370,11 @@ static void assert_three_by(const char *text, const char *columns, const char *s
     int code = read_with(&all, path, 2, &error);
     assert_string_equal(error.text, "");
     assert_int_equal(code, 0);
-    struct rating *ratings = join_chunks(&all, &count);
+    FREED struct rating *ratings = join_chunks(&all, &count);
     assert_int_equal(count, 3);
     assert_ratings(ratings, three, sizeof three / sizeof three[0]);
     size_t length = strlen(all.said);
     assert_string_equal(all.said + (length > strlen(said) ? length - strlen(said) : 0), said);
-    free(ratings);
     free_chunks(&all);
 }
 
@@ -486,13 +483,13 @@ TEST(headers_that_are_refused) {
 /* A reader of any part of a file knows the file's header. */
 TEST(parts_of_a_file_have_its_header) {
     enum { LINES = 600000 };
-    char *text = malloc((size_t)LINES * TEST_MANY_LINE_MAX);
+    FREED char *text = malloc((size_t)LINES * TEST_MANY_LINE_MAX);
     assert_non_null(text);
     int size = sprintf(text, "rating,item,title,user\n");
     for (int i = 0; i < LINES; i++) {
         size += sprintf(text + size, "%d,%d,\"a, %d\",u%d\n", i % 5, i % 100, i, i);
     }
-    struct extents extents;
+    CLOSED_BY(extents_close) struct extents extents;
     struct error error = {0};
     assert_int_equal(extents_make(&extents, write_bytes("parts", text, (size_t)size), 0, &error), 0);
     assert_true(extents.count > 1);
@@ -506,7 +503,7 @@ TEST(parts_of_a_file_have_its_header) {
             ratings_read_part(&reader, &extents, (struct extent_range){.first = extent, .end = extent + 1}, &error), 0);
         assert_non_null(strstr(all.said, "user \"user\" (column 4)"));
         size_t count;
-        struct rating *ratings = join_chunks(&all, &count);
+        FREED struct rating *ratings = join_chunks(&all, &count);
         for (size_t i = 0; i < count; i++, found++) {
             char id[16];
             uint64_t key;
@@ -515,12 +512,9 @@ TEST(parts_of_a_file_have_its_header) {
             assert_true(ratings[i].user == key && ratings[i].item == found % 100);
             assert_true(ratings[i].value == (float)(found % 5));
         }
-        free(ratings);
         free_chunks(&all);
     }
     assert_int_equal(found, LINES);
-    extents_close(&extents);
-    free(text);
 }
 
 /* ---- Ids ---- */
@@ -610,7 +604,7 @@ TEST(ids_that_are_missing_or_no_text) {
 TEST(no_two_of_a_million_texts_have_one_key) {
     enum { TEXTS = 1000000 };
     assert_true(key_of("A154494", false) != key_of("A15494", false));
-    struct index_map seen = {0};
+    CLOSED_BY(index_map_close) struct index_map seen = {0};
     for (uint32_t i = 0; i < TEXTS; i++) {
         char text[24];
         snprintf(text, sizeof text, i % 3 == 0 ? "B%09u" : i % 3 == 1 ? "%010uX" : "A%u", i);
@@ -618,7 +612,6 @@ TEST(no_two_of_a_million_texts_have_one_key) {
         assert_int_equal(index_map_find(&seen, key), INDEX_NONE);
         index_map_add(&seen, key, i);
     }
-    index_map_close(&seen);
 }
 
 /* ---- Missing ratings ---- */
@@ -953,12 +946,11 @@ TEST(chunks_may_finish_in_another_order) {
     struct error error;
     assert_int_equal(read_with(&all, path, 2, &error), 0);
     size_t count;
-    struct rating *ratings = join_chunks(&all, &count);
+    FREED struct rating *ratings = join_chunks(&all, &count);
     assert_int_equal(count, TEST_MANY_LINES);
     for (size_t i = 0; i < count; i++) {
         assert_true(ratings[i].user == i);
     }
-    free(ratings);
     free_chunks(&all);
     free_many(&many);
 }

@@ -89,9 +89,8 @@ static bool is_writable(const char *text) {
     struct report_line *line = line_of(text);
     bool known = report_line_is_known(line->json);
     if (known) {
-        char *again = report_line_text(json_incref(line->json), false);
+        FREED char *again = report_line_text(json_incref(line->json), false);
         assert_string_equal(again, text);
-        free(again);
     }
     report_line_drop(line);
     return known;

@@ -83,7 +83,7 @@ static const struct made_plan even = {.version = 1, .epoch = 1, .nodes = NODES, 
 TEST(order) {
     struct job job = job_make(EXCHANGE_RING);
     struct plan_view plan = plan_make(&even);
-    struct rings rings = {0};
+    CLOSED_BY(rings_close) struct rings rings = {0};
     const struct ring *ring = rings_at(&rings, &job, &plan, 1);
     assert_non_null(ring);
     assert_int_equal(ring->count, NODES);
@@ -112,13 +112,12 @@ TEST(order) {
     plan = plan_make(&other);
     assert_int_not_equal(rings_at(&rings, &job, &plan, 1)->digest, digest);
     plan_close(&plan);
-    rings_close(&rings);
 }
 
 TEST(no_ring) {
     struct job job = job_make(EXCHANGE_RING);
     struct job direct = job_make(EXCHANGE_DIRECT);
-    struct rings rings = {0};
+    CLOSED_BY(rings_close) struct rings rings = {0};
     struct made_plan made = even;
     struct plan_view plan = plan_make(&made);
     assert_null(rings_at(&rings, &direct, &plan, 1));
@@ -133,7 +132,6 @@ TEST(no_ring) {
     plan = plan_make(&made);
     assert_null(rings_at(&rings, &job, &plan, 1));
     plan_close(&plan);
-    rings_close(&rings);
 }
 
 TEST(unfit) {
@@ -239,9 +237,8 @@ static void settle(struct world *world) {
 static void world_plan(struct world *world, const struct made_plan *made) {
     struct plan_view plan = plan_make(made);
     for (unsigned n = 0; n < NODES; n++) {
-        struct message message = plan_message(&plan);
+        CLOSED_BY(message_close) struct message message = plan_message(&plan);
         server_receive(&world->servers[n], node_id(n), &message);
-        message_close(&message);
     }
     plan_close(&plan);
     settle(world);
@@ -249,7 +246,7 @@ static void world_plan(struct world *world, const struct made_plan *made) {
 
 static void subscribe(struct world *world, unsigned node, uint64_t epoch) {
     for (uint32_t p = 0; p < PARTITIONS; p++) {
-        struct message message = {.type = MESSAGE_SUBSCRIBE, .epoch = epoch};
+        CLOSED_BY(message_close) struct message message = {.type = MESSAGE_SUBSCRIBE, .epoch = epoch};
         struct buffer *keys = buffer_new(ROWS / PARTITIONS * sizeof(uint64_t));
         for (uint64_t k = 0; k < ROWS / PARTITIONS; k++) {
             ((uint64_t *)(void *)keys->data)[k] = k * PARTITIONS + p;
@@ -258,18 +255,16 @@ static void subscribe(struct world *world, unsigned node, uint64_t epoch) {
         message.subscribe.request = 1;
         rows_append(&message, 0, WIRE_FULL, keys, NULL);
         server_receive(&world->servers[p], node_id(node), &message);
-        message_close(&message);
     }
     settle(world);
 }
 
 static void world_close(void *context) {
-    struct world *world = context;
+    FREED struct world *world = context;
     for (unsigned n = 0; n < NODES; n++) {
         server_close(&world->servers[n]);
     }
     fake_io_forget(&world->network);
-    free(world);
 }
 
 static struct world *world_open(void) {
@@ -318,11 +313,10 @@ static void flush_by_ring(struct world *world, unsigned node, uint64_t clock, ui
     const struct plan_view *plan = &world->servers[node].plan;
     const struct ring *ring = rings_at(&rings, &world->job, plan, clock);
     for (uint32_t p = 0; p < PARTITIONS; p++) {
-        struct message message = flush_make(node, p, clock, epoch);
+        CLOSED_BY(message_close) struct message message = flush_make(node, p, clock, epoch);
         actor_id server = plan_server_at(plan, clock, p);
         message.flush.ring = server != server_id(node) ? ring_chain(ring, p, server).digest : 0;
         server_receive(&world->servers[node], node_id(node), &message);
-        message_close(&message);
     }
     rings_close(&rings);
     settle(world);
@@ -445,7 +439,7 @@ TEST(epoch) {
  * messages lead to an accusation. */
 TEST(strangers) {
     struct world *world = world_open();
-    struct rings rings = {0};
+    CLOSED_BY(rings_close) struct rings rings = {0};
     const struct ring *ring = rings_at(&rings, &world->job, &world->servers[0].plan, 1);
     uint64_t digest = ring_chain(ring, 1, server_id(1)).digest;
     struct message message = flush_make(3, 1, 1, 1); /* partition 1: 3 -> 0 -> 2 -> 1 */
@@ -461,7 +455,6 @@ TEST(strangers) {
     settle(world);
     assert_int_equal(world->accusations, 1);
     assert_int_equal(world->servers[0].relay.partition_count, 0);
-    rings_close(&rings);
 }
 
 /* A repeated message is added once, and a relay keeps a bounded number of clocks. */
@@ -498,7 +491,7 @@ TEST(ring_ends) {
  * flushes stay. */
 TEST(mad_node_before) {
     struct world *world = world_open();
-    struct rings rings = {0};
+    CLOSED_BY(rings_close) struct rings rings = {0};
     const struct ring *ring = rings_at(&rings, &world->job, &world->servers[0].plan, 1);
     uint64_t digest = ring_chain(ring, 1, server_id(1)).digest; /* partition 1: 3 -> 0 -> 2 -> 1 */
     for (uint64_t clock = 50; clock < 60; clock++) {
@@ -520,5 +513,4 @@ TEST(mad_node_before) {
     }
     assert_int_equal(world->servers[1].relay.sums_taken, 1);
     assert_int_equal(clock_of(world, 1), 1);
-    rings_close(&rings);
 }

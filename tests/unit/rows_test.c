@@ -146,7 +146,7 @@ TEST(finite_numbers_are_told_from_others) {
 /* Appended rows are found in the message and by rows_check. */
 TEST(appended_rows_are_found) {
     const struct row_shape shapes[] = {CASES[0].shape, CASES[2].shape};
-    struct message message = {.type = MESSAGE_FLUSH};
+    CLOSED_BY(message_close) struct message message = {.type = MESSAGE_FLUSH};
     struct rows_view views[WIRE_TABLES_MAX], found;
     assert_int_equal(rows_check(&message, shapes, 2, views, NULL), 0);
     assert_false(rows_find(&message, 0, &found));
@@ -157,7 +157,7 @@ TEST(appended_rows_are_found) {
         memset(values->data, 0, values->size);
         rows_append(&message, t, WIRE_FULL, keys, values);
     }
-    assert_int_equal(rows_frames_check(&message, "PUSH", NULL), 0);
+    assert_int_equal(rows_frames_check(&message, message.frame_count, "PUSH", NULL), 0);
     assert_int_equal(rows_check(&message, shapes, 2, views, NULL), 2);
     for (uint32_t t = 0; t < 2; t++) {
         assert_true(rows_find(&message, t, &found));
@@ -170,5 +170,4 @@ TEST(appended_rows_are_found) {
         assert_ptr_equal(found.values, found.value_frame->data);
     }
     assert_false(rows_find(&message, 2, &found));
-    message_close(&message);
 }

@@ -51,9 +51,9 @@ static actor_id on_assignment(const struct assignments *assignments, uint32_t sh
 }
 
 static void check_one_assignment(const struct schedule *schedule, uint64_t after, uint64_t until) {
-    struct assignments assignments = assignments_of(schedule);
+    CLOSED_BY(assignments_close) struct assignments assignments = assignments_of(schedule);
     for (uint64_t clock = after + 1; clock <= until; clock++) {
-        actor_id *origins = NULL;
+        FREED actor_id *origins = NULL;
         unsigned capacity = 0;
         unsigned known = schedule_origins(schedule, clock, &origins, &capacity);
         for (uint32_t s = 0; s < SHARDS; s++) {
@@ -66,9 +66,7 @@ static void check_one_assignment(const struct schedule *schedule, uint64_t after
             }
             assert_true(o < known);
         }
-        free(origins);
     }
-    assignments_close(&assignments);
 }
 
 static bool is_dead(const void *context, actor_id node) {
@@ -77,7 +75,7 @@ static bool is_dead(const void *context, actor_id node) {
 }
 
 TEST(parts_follow_each_other) {
-    struct schedule schedule;
+    CLOSED_BY(schedule_close) struct schedule schedule;
     actor_id owners[SHARDS];
     unsigned count;
     deal(owners, 3);
@@ -105,11 +103,10 @@ TEST(parts_follow_each_other) {
     schedule_prepare(&schedule, owners);
     schedule_cancel(&schedule);
     assert_int_equal(schedule.part_count, 1);
-    schedule_close(&schedule);
 }
 
 TEST(a_dead_nodes_clocks_become_catch_ups) {
-    struct schedule schedule;
+    CLOSED_BY(schedule_close) struct schedule schedule;
     actor_id owners[SHARDS];
     actor_id takeover[SHARDS];
     bool dead[NODES] = {false, true};
@@ -121,18 +118,16 @@ TEST(a_dead_nodes_clocks_become_catch_ups) {
     schedule_open(&schedule, SHARDS, owners, 1);
     assert_int_equal(schedule_recover(&schedule, is_dead, dead, takeover, &(struct schedule_restore){5, 5, 7, 2}), 7);
     check_one_assignment(&schedule, 5, 20);
-    struct assignments assignments = assignments_of(&schedule);
+    CLOSED_BY(assignments_close) struct assignments assignments = assignments_of(&schedule);
     assert_int_equal(on_assignment(&assignments, 1, 6, &count), origin_catch_up(node_of(0), 2));
     assert_int_equal(on_assignment(&assignments, 1, 7, &count), origin_catch_up(node_of(0), 2));
     /* from then on the node's own assignment */
     assert_int_equal(on_assignment(&assignments, 1, 8, &count), node_of(0));
     assert_int_equal(on_assignment(&assignments, 0, 6, &count), node_of(0)); /* a survivor keeps its own clocks */
-    assignments_close(&assignments);
-    schedule_close(&schedule);
 }
 
 TEST(goes_back_behind_what_dead_nodes_did) {
-    struct schedule schedule;
+    CLOSED_BY(schedule_close) struct schedule schedule;
     actor_id owners[SHARDS];
     actor_id takeover[SHARDS];
     bool dead[NODES] = {false, true};
@@ -156,11 +151,10 @@ TEST(goes_back_behind_what_dead_nodes_did) {
     assignments_close(&assignments);
     schedule_forget(&schedule, 9);
     assert_int_equal(schedule.catch_up_count, 0);
-    schedule_close(&schedule);
 }
 
 TEST(takes_over_what_was_taken_over) {
-    struct schedule schedule;
+    CLOSED_BY(schedule_close) struct schedule schedule;
     actor_id owners[SHARDS];
     actor_id takeover[SHARDS];
     bool dead[NODES] = {false, true};
@@ -177,18 +171,16 @@ TEST(takes_over_what_was_taken_over) {
     }
     assert_int_equal(schedule_recover(&schedule, is_dead, dead, takeover, &(struct schedule_restore){6, 6, 7, 3}), 9);
     check_one_assignment(&schedule, 6, 20);
-    struct assignments assignments = assignments_of(&schedule);
+    CLOSED_BY(assignments_close) struct assignments assignments = assignments_of(&schedule);
     assert_int_equal(on_assignment(&assignments, 0, 7, &count), origin_catch_up(node_of(2), 3));
     assert_int_equal(on_assignment(&assignments, 1, 9, &count), origin_catch_up(node_of(2), 3));
     assert_int_equal(on_assignment(&assignments, 2, 9, &count), node_of(2));
     assert_int_equal(on_assignment(&assignments, 1, 10, &count), node_of(2));
-    assignments_close(&assignments);
-    schedule_close(&schedule);
 }
 
 /* An origin's assignments have disjoint clocks, as servers identify its flushes by the clock alone. */
 static void check_disjoint(const struct schedule *schedule) {
-    struct assignments assignments = assignments_of(schedule);
+    CLOSED_BY(assignments_close) struct assignments assignments = assignments_of(schedule);
     const struct wire_assignment *assignment = (const void *)assignments.records->data;
     size_t count = assignments.records->size / sizeof *assignment;
     for (size_t a = 0; a < count; a++) {
@@ -200,12 +192,11 @@ static void check_disjoint(const struct schedule *schedule) {
             assert_true(assignment[a].origin != assignment[b].origin || apart || prepared);
         }
     }
-    assignments_close(&assignments);
 }
 
 TEST(every_shard_has_one_assignment_whatever_happens) {
     for (uint64_t seed = 0; seed < 2000; seed++) {
-        struct schedule schedule;
+        CLOSED_BY(schedule_close) struct schedule schedule;
         actor_id owners[SHARDS];
         bool dead[NODES] = {false};
         uint64_t random = seed << 20;
@@ -259,15 +250,13 @@ TEST(every_shard_has_one_assignment_whatever_happens) {
             }
             check_one_assignment(&schedule, restore, CLOCKS);
             check_disjoint(&schedule);
-            struct assignments assignments = assignments_of(&schedule);
+            CLOSED_BY(assignments_close) struct assignments assignments = assignments_of(&schedule);
             for (uint32_t s = 0; s < SHARDS; s++) {
                 unsigned count;
                 for (uint64_t clock = restore + 1; clock < CLOCKS; clock++) {
                     assert_false(is_dead(dead, actor_node(on_assignment(&assignments, s, clock, &count))));
                 }
             }
-            assignments_close(&assignments);
         }
-        schedule_close(&schedule);
     }
 }

@@ -136,7 +136,7 @@ static void settle(struct world *world) {
     for (struct fake_sent next; fake_io_next(&world->network.io, &next); steps++) {
         assert_true(steps < 100000);
         actor_id from = next.from, to = next.to;
-        struct message message = next.message;
+        CLOSED_BY(message_close) struct message message = next.message;
         world->network.sent[message.type]++;
         unsigned s = server_number(to);
         if (message.type == world->network.lose && world->network.lose_count > 0) {
@@ -146,7 +146,6 @@ static void settle(struct world *world) {
         } else if (!world->down[s]) {
             server_receive(&world->servers[s], from, &message);
         }
-        message_close(&message);
     }
 }
 
@@ -217,7 +216,7 @@ static void job_add(struct job *job, enum aml_type type, enum aml_mode mode, uin
 }
 
 static void world_close(void *context) {
-    struct world *world = context;
+    FREED struct world *world = context;
     assert_int_equal(world->heard.failures, 0);
     for (unsigned s = 0; s < SERVERS; s++) {
         server_close(&world->servers[s]);
@@ -230,7 +229,6 @@ static void world_close(void *context) {
     }
     fake_io_forget(&world->network.io);
     partition_close(world->reference);
-    free(world);
 }
 
 static struct world *world_open(void) {
@@ -326,6 +324,12 @@ static void new_plan(struct world *world, uint64_t from_clock, uint32_t commit_e
     settle(world);
 }
 
+/* Sends a plan with these replicas, which commits each clock and names no clock of a change. */
+static void plan_placed(struct world *world, int server, int backup, int next_server, int next_backup) {
+    place(world, server, backup, next_server, next_backup);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+}
+
 static void fence(struct world *world) {
     struct message message = {.type = MESSAGE_FENCE, .epoch = ++world->plan.epoch};
     for (unsigned s = 0; s < SERVERS; s++) {
@@ -403,13 +407,12 @@ static const struct image *image_at(struct world *world, uint64_t clock) {
         uint64_t next = world->reference->clock + 1;
         world->images[world->reference->clock] = image_of(world->reference);
         for (unsigned o = 0; o < ORIGINS; o++) {
-            struct message flush = make_flush(world, o, next);
+            CLOSED_BY(message_close) struct message flush = make_flush(world, o, next);
             struct rows_view views[WIRE_TABLES_MAX];
             int count = rows_check(&flush, world->job.shapes, TABLES, views, NULL);
             assert_int_equal(
                 partition_flush(world->reference, origins[o], next, 0, false, views, (unsigned)count, NULL),
                 FLUSH_TAKEN);
-            message_close(&flush);
         }
         assert_true(partition_advance(world->reference));
         world->images[next] = image_of(world->reference);
@@ -510,8 +513,7 @@ static uint32_t pieces_at(struct world *world, unsigned s, unsigned origin) {
 TEST(pieces_of_flushes) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
-    place(world, 0, 1, 0, 1);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, 1, 0, 1);
     send_subscribe(world, 0, 0, 1, 0, false);
     send_piece(world, 0, 0, 1, 0);
     send_piece(world, 0, 0, 1, 0);
@@ -582,8 +584,7 @@ TEST(rows_of_a_failed_optimizer_go_nowhere) {
     struct world *world = world_open();
     world->job.tables[0].apply_rows = fail_steps;
     world->plan.reliable[1] = true;
-    place(world, 0, 1, 0, 1);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, 1, 0, 1);
     send_subscribe(world, 0, 0, 1, 0, false);
     unsigned updates = world->network.sent[MESSAGE_UPDATE], pushes = world->network.sent[MESSAGE_PUSH];
     for (uint64_t clock = 1; clock <= 3; clock++) {
@@ -600,8 +601,7 @@ TEST(rows_of_a_failed_optimizer_go_nowhere) {
 TEST(a_new_replica_is_copied_while_flushes_come) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     run_clocks(world, 0, 1, 5, 4);
     assert_int_equal(durable(world, 0), 5);
     place(world, 0, NEVER, 2, 0);
@@ -650,8 +650,7 @@ TEST(repeats_are_small) {
     struct world *world = world_open();
     struct message answer;
     world->plan.reliable[1] = true;
-    place(world, 0, 1, 0, 1);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, 1, 0, 1);
     send_subscribe(world, 0, 0, 1, 0, false);
     world->down[1] = true;
     run_clocks(world, 0, 1, 3, 0);
@@ -691,8 +690,7 @@ TEST(repeats_of_a_copy_are_small) {
     struct world *world = world_open();
     struct message answer;
     world->plan.reliable[0] = true;
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     run_clocks(world, 0, 1, 5, 4);
     place(world, 0, NEVER, 2, 0);
     world->down[2] = true;
@@ -727,8 +725,7 @@ TEST(repeats_of_a_copy_are_small) {
 TEST(a_follower_asks_again_once) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
-    place(world, 0, 1, 0, 1);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, 1, 0, 1);
     run_clocks(world, 0, 1, 2, 0);
     world->down[0] = true;
     pass(world, 3 * SERVER_FOLLOW_RETRY_US);
@@ -758,8 +755,7 @@ TEST(a_follower_asks_again_once) {
 TEST(a_lost_update_is_sent_again) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
-    place(world, 0, 1, 0, 1);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, 1, 0, 1);
     run_clocks(world, 0, 1, 1, 0);
     world->network.lose = MESSAGE_UPDATE;
     world->network.lose_count = 1;
@@ -807,8 +803,7 @@ static void give(struct world *world, actor_id from, struct message *message) {
 TEST(a_flush_in_the_name_of_another_changes_nothing) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     struct message forged = make_flush(world, 0, 1);
     give(world, origins[1], &forged);
     expect_accused(world, 0, origins[1], "FLUSH: partition 0, in the name of another node");
@@ -821,8 +816,7 @@ TEST(a_flush_in_the_name_of_another_changes_nothing) {
 TEST(only_the_last_piece_puts) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     struct message piece = make_flush(world, 0, 1);
     piece.flush.more = 1;
     give(world, origins[0], &piece);
@@ -837,8 +831,7 @@ TEST(only_the_last_piece_puts) {
 TEST(a_bad_flush_is_its_senders) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     const struct partition *partition = partition_at(world, 0);
     uint32_t rows = partition->tables[0].count + partition->tables[1].count + partition->tables[2].count;
     struct message flush = make_flush(world, 0, 1);
@@ -881,8 +874,7 @@ TEST(numbers_that_are_none_are_the_senders_failure) {
     static const double none = NAN;
     struct world *world = world_open();
     world->plan.reliable[0] = true;
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     world->job.reject_nan = true;
     struct message flush = make_flush(world, 0, 1);
     memcpy(flushed_values(&flush, 1) + sizeof infinite, &infinite, sizeof infinite);
@@ -912,8 +904,7 @@ TEST(a_bad_subscription_is_its_senders) {
     static const struct wire_directory_entry entry = {.table = 2, .rows = 1};
     static const uint64_t key = UINT64_MAX - 1;
     struct world *world = world_open();
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .subscribe.request = 1, .frame_count = 2};
     subscribe.frames[0] = buffer_copy(&entry, sizeof entry);
     subscribe.frames[1] = buffer_copy(&key, sizeof key);
@@ -929,8 +920,7 @@ TEST(a_bad_subscription_is_its_senders) {
 TEST(a_bad_update_is_its_senders) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
-    place(world, 1, 0, 1, 0);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 1, 0, 1, 0);
     struct message flush = make_flush(world, 0, 1);
     struct message update = {.type = MESSAGE_UPDATE, .frame_count = flush.frame_count};
     memcpy(update.frames, flush.frames, sizeof flush.frames);
@@ -950,8 +940,7 @@ TEST(a_bad_update_is_its_senders) {
 TEST(strangers_get_nothing) {
     const actor_id stranger = (actor_id)77 << ACTOR_PART_BITS;
     struct world *world = world_open();
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     run_clocks(world, 0, 1, 3, 0);
     struct message scan = {.type = MESSAGE_SCAN, .scan = {.table = 0}};
     give(world, stranger, &scan);
@@ -999,8 +988,7 @@ TEST(a_clock_is_not_committed_before_it_is_durable) {
 TEST(a_deaf_follower_is_caught_up) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
-    place(world, 0, 1, 0, 1);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, 1, 0, 1);
     world->down[1] = true;
     for (uint64_t c = 1; c <= 3 * SERVER_UPDATES_MAX; c++) {
         for (unsigned o = 0; o < ORIGINS; o++) {
@@ -1024,8 +1012,7 @@ TEST(a_deaf_follower_is_caught_up) {
 TEST(another_server_takes_over) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     send_subscribe(world, 0, 0, 1, 0, false);
     run_clocks(world, 0, 1, 5, 4);
     place(world, 0, NEVER, 2, 0); /* from stage 1 to 2: the old server becomes the backup */
@@ -1180,8 +1167,7 @@ TEST(the_server_goes_back_after_it_was_alone) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
     world->plan.traditional = true;
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     run_clocks(world, 0, 1, 3, 2);
     assert_int_equal(partition_at(world, 0)->point_count, 0);
     world->plan.traditional = false;
@@ -1378,8 +1364,7 @@ TEST(durable_where_the_server_becomes_the_backup) {
 TEST(a_next_server_does_not_wait_for_its_own_copy) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
-    place(world, 0, NEVER, 1, 0);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 1, 0);
     run_clocks(world, 0, 1, 39, 0);
     new_plan(world, 40, 1);
     pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
@@ -1393,8 +1378,7 @@ TEST(a_next_server_without_a_backup_waits_for_the_present_one) {
     for (int backup = 1; backup <= 2; backup++) {
         struct world *world = world_open();
         world->plan.reliable[0] = world->plan.reliable[2] = true;
-        place(world, 0, backup, 2, NEVER);
-        new_plan(world, WIRE_CLOCK_NEVER, 1);
+        plan_placed(world, 0, backup, 2, NEVER);
         run_clocks(world, 0, 1, 2, 0);
         assert_int_equal(durable(world, 0), 2);
         world->down[1] = true;
@@ -1429,8 +1413,7 @@ TEST(a_plan_that_makes_the_present_clock_durable_is_told_of) {
 TEST(the_new_backup_counts_beyond_the_boundary) {
     struct world *world = world_open();
     world->plan.reliable[1] = world->plan.reliable[2] = true;
-    place(world, 0, 1, 0, 2);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, 1, 0, 2);
     run_clocks(world, 0, 1, 3, 0);
     assert_int_equal(durable(world, 0), 3);
     world->down[2] = true;
@@ -1450,8 +1433,7 @@ TEST(a_late_backup_can_be_put_at_what_it_got) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
     world->down[1] = true;
-    place(world, 0, NEVER, 0, 1);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, 1);
     run_clocks(world, 0, 1, 3, 0);
     world->down[1] = false;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
@@ -1508,8 +1490,7 @@ TEST(an_only_copy_counts_while_a_backup_is_made) {
 TEST(a_first_backup_counts_at_once) {
     struct world *world = world_open();
     world->plan.reliable[1] = true;
-    place(world, 0, NEVER, 0, 1);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, 1);
     world->down[1] = true;
     run_clocks(world, 0, 1, 2, 0);
     assert_int_equal(durable(world, 0), 0);
@@ -1627,8 +1608,7 @@ TEST(a_follower_is_written_at_the_last_clock) {
 TEST(a_serving_replica_writes_a_copy) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     ask_checkpoint(world, 0, 3);
     run_clocks(world, 0, 1, 5, 0);
     assert_int_equal(world->write.count, 1);
@@ -1668,8 +1648,7 @@ TEST(a_job_goes_on_from_a_checkpoint) {
 TEST(subscriptions_of_who_left_are_dropped) {
     const actor_id guest = (actor_id)77 << ACTOR_PART_BITS;
     struct world *world = world_open();
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     send_subscribe(world, 0, 0, 1, 0, false);
     struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .epoch = 1};
     subscribe.subscribe.request = 1;
@@ -1776,8 +1755,7 @@ TEST(who_serves_the_first_clock_pushes_what_came_before) {
 TEST(a_forgotten_subscription_is_told) {
     struct world *world = world_open();
     struct message answer;
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .subscribe = {.request = 5, .after = 4}};
     assert_int_equal(rows_sent(world, origins[0], &subscribe, &answer), 0);
     assert_int_equal(answer.push.request, 0);
@@ -1794,8 +1772,7 @@ TEST(a_forgotten_subscription_is_told) {
 TEST(rows_that_are_given_up_are_not_pushed) {
     struct world *world = world_open();
     struct message answer;
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     send_subscribe(world, 0, 0, 1, 0, false);
     run_clocks(world, 0, 1, 2, 0);
     assert_true(world->heard.pushed[0][0].rows > TABLES * KEYS);
@@ -1811,8 +1788,7 @@ TEST(rows_that_are_given_up_are_not_pushed) {
 
 TEST(rows_are_asked_for_again) {
     struct world *world = world_open();
-    place(world, 0, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 0, NEVER);
     run_clocks(world, 0, 1, 3, 0);
     send_subscribe(world, 0, 0, 1, 0, false);
     assert_int_equal(world->heard.pushed[0][0].rows, TABLES * KEYS);
@@ -1865,8 +1841,7 @@ TEST(who_asks_too_early_hears_that_we_are_there) {
 /* A subscription at a replica that is about to be dropped would be lost without the worker's knowledge. */
 TEST(who_subscribes_for_the_plan_after_next_is_not_forgotten) {
     struct world *world = world_open();
-    place(world, 0, NEVER, 2, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 0, NEVER, 2, NEVER);
     place(world, 0, NEVER, 2, NEVER);
     new_plan(world, 4, 1);
     run_clocks(world, 0, 1, 3, 0);
@@ -1878,8 +1853,7 @@ TEST(who_subscribes_for_the_plan_after_next_is_not_forgotten) {
     place(world, 2, NEVER, 2, NEVER);
     new_plan(world, 0, 1);
     assert_null(partition_at(world, 0));
-    place(world, 2, NEVER, 0, NEVER);
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    plan_placed(world, 2, NEVER, 0, NEVER);
     send_subscribe(world, 0, 0, 9, 5, false);
     assert_int_equal(last_push(world, 0, 0)->request, 9);
     assert_non_null(partition_subscription(partition_at(world, 0), origins[0]));

@@ -83,7 +83,7 @@ static void check_case(const char *folder, const char *name) {
     char wanted[FILE_MAX];
     char token[] = "6e86291e8372ff2a2260956d9b8aae1d763fbf315fa00fa31553b73ebf194267";
     struct error error = {0};
-    char *canonical;
+    FREED char *canonical;
     assert_true(read_text(folder, name, "req", parsed.text));
     parse(&parsed);
     if (strcmp(name, "get-vanilla-with-session-token") == 0) { /* the .req lacks the token */
@@ -94,21 +94,18 @@ static void check_case(const char *folder, const char *name) {
     if (strcmp(canonical, wanted) != 0) {
         fail_msg("%s: canonical request\n%s\nwanted\n%s", name, canonical, wanted);
     }
-    char *string_to_sign = sigv4_string_to_sign(&SUITE_SCOPE, canonical);
+    FREED char *string_to_sign = sigv4_string_to_sign(&SUITE_SCOPE, canonical);
     assert_true(read_text(folder, name, "sts", wanted));
     if (strcmp(string_to_sign, wanted) != 0) {
         fail_msg("%s: string to sign\n%s\nwanted\n%s", name, string_to_sign, wanted);
     }
-    char *authorization;
+    FREED char *authorization;
     assert_int_equal(sigv4_authorization(&parsed.request, &SUITE_SCOPE, "AKIDEXAMPLE", SECRET, &authorization, &error),
                      0);
     assert_true(read_text(folder, name, "authz", wanted));
     if (strcmp(authorization, wanted) != 0) {
         fail_msg("%s: authorization\n%s\nwanted\n%s", name, authorization, wanted);
     }
-    free(authorization);
-    free(string_to_sign);
-    free(canonical);
 }
 
 /* Checks every folder NAME below, at any depth, that contains NAME.req. Returns their number. */
@@ -165,25 +162,22 @@ TEST(published_example) {
                                           .header_count = 3};
     const struct sigv4_scope scope = {"20150830T123600Z", "us-east-1", "iam"};
     struct error error = {0};
-    char *canonical;
+    FREED char *canonical;
     assert_int_equal(sigv4_canonical(&request, &canonical, &error), 0);
-    char *string_to_sign = sigv4_string_to_sign(&scope, canonical);
+    FREED char *string_to_sign = sigv4_string_to_sign(&scope, canonical);
     assert_string_equal(string_to_sign, "AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/us-east-1/iam/aws4_request\n"
                                         "f536975d06c0309214f805bb90ccff089219ecd68b2577efef23edd43b7e1a59");
     char signature[SIGV4_HEX];
     sigv4_sign(&scope, SECRET, string_to_sign, signature);
     assert_string_equal(signature, "5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7");
-    free(string_to_sign);
-    free(canonical);
 }
 
 static void check_canonical(const char *path, const char *query, const char *wanted) {
     const struct sigv4_request request = {.method = "GET", .path = path, .query = query};
     struct error error = {0};
-    char *canonical;
+    FREED char *canonical;
     assert_int_equal(sigv4_canonical(&request, &canonical, &error), 0);
     assert_memory_equal(canonical, wanted, strlen(wanted));
-    free(canonical);
 }
 
 TEST(paths_and_queries) {

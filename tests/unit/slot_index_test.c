@@ -55,7 +55,7 @@ static void assert_lacks(const struct slot_index *index, uint64_t key) {
 
 TEST(finds_what_was_added) {
     for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
-        struct slot_index index = {0};
+        CLOSED_BY(slot_index_close) struct slot_index index = {0};
         slot_index_bound(&index, BOUNDS[b]);
         assert_holds(&index, 0);
         add_keys(&index, 0, FEW);
@@ -63,32 +63,29 @@ TEST(finds_what_was_added) {
         add_keys(&index, FEW, KEYS);
         assert_holds(&index, KEYS);
         assert_int_equal(index.count, KEYS);
-        slot_index_close(&index);
     }
 }
 
 TEST(lacks_keys_at_and_beyond_the_bound) {
     const uint64_t beyond[] = {BOUND, BOUND + 1, UINT32_MAX, UINT64_MAX};
     for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
-        struct slot_index index = {0};
+        CLOSED_BY(slot_index_close) struct slot_index index = {0};
         slot_index_bound(&index, BOUNDS[b]);
         add_keys(&index, 0, KEYS);
         for (unsigned k = 0; k < sizeof beyond / sizeof *beyond; k++) {
             assert_lacks(&index, beyond[k]);
         }
-        slot_index_close(&index);
     }
 }
 
 TEST(small_bounds) {
     const uint64_t keys[] = {0};
-    struct slot_index index = {0};
+    CLOSED_BY(slot_index_close) struct slot_index index = {0};
     slot_index_bound(&index, 1);
     assert_lacks(&index, 0);
     slot_index_add(&index, keys);
     assert_int_equal(slot_index_find(&index, keys, 0), 0);
     assert_lacks(&index, 1);
-    slot_index_close(&index);
 }
 
 static size_t allocated(void) {
@@ -102,7 +99,7 @@ TEST(keys_with_equal_tags) {
     enum { MANY = 1 << 20 };
     static uint64_t keys[MANY];
     static uint32_t slots[MANY];
-    struct slot_index index = {0};
+    CLOSED_BY(slot_index_close) struct slot_index index = {0};
     size_t before = allocated();
     for (uint32_t n = 0; n < MANY; n++) {
         keys[n] = (uint64_t)n << 40 | n % 3;
@@ -114,22 +111,19 @@ TEST(keys_with_equal_tags) {
         assert_true(slots[n] == n && slot_index_find(&index, keys, keys[n]) == (int64_t)n);
         assert_true(slot_index_find(&index, keys, keys[n] + 3) == INDEX_NONE);
     }
-    slot_index_close(&index);
 }
 
 TEST(a_copy_goes_on_by_itself) {
     for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
         for (uint32_t copied = 0; copied <= KEYS; copied += KEYS / 2) {
-            struct slot_index index = {0};
-            struct slot_index copy = {0};
+            CLOSED_BY(slot_index_close) struct slot_index index = {0};
+            CLOSED_BY(slot_index_close) struct slot_index copy = {0};
             slot_index_bound(&index, BOUNDS[b]);
             add_keys(&index, 0, copied);
             slot_index_copy(&copy, &index);
             add_keys(&copy, copied, KEYS);
             assert_holds(&index, copied);
             assert_holds(&copy, KEYS);
-            slot_index_close(&copy);
-            slot_index_close(&index);
         }
     }
 }
@@ -163,7 +157,7 @@ static void *read_beside(void *context) {
 
 TEST(lookups_beside_additions) {
     for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
-        struct slot_index index = {0};
+        CLOSED_BY(slot_index_close) struct slot_index index = {0};
         atomic_bool done = false;
         struct reader readers[2];
         slot_index_bound(&index, BOUNDS[b]);
@@ -182,6 +176,5 @@ TEST(lookups_beside_additions) {
         }
         slot_index_trim(&index);
         assert_holds(&index, KEYS);
-        slot_index_close(&index);
     }
 }

@@ -113,7 +113,7 @@ static int emit_item(struct fixture *f, struct data_chunk *chunk, unsigned n, ui
 
 /* Reads all items in chunks, which are closed in reverse order. */
 static void read_items(struct fixture *f) {
-    uint64_t *keys = calloc(BIG_ROWS, sizeof *keys);
+    FREED uint64_t *keys = calloc(BIG_ROWS, sizeof *keys);
     data_read_begin(&f->data);
     for (unsigned c = 0; c < CHUNKS; c++) {
         unsigned number = (c % 2 == 0 && c + 1 < CHUNKS) ? c + 1 : c % 2 == 1 ? c - 1 : c;
@@ -128,7 +128,6 @@ static void read_items(struct fixture *f) {
         data_chunk_close(&f->data, chunk);
     }
     data_read_end(&f->data, true);
-    free(keys);
 }
 
 static int try_arrange(struct fixture *f, uint32_t count, const struct data_dealing *dealing, struct data_set *set,
@@ -214,8 +213,8 @@ static void take_all(struct fixture *f) {
 
 /* Compares sets with and without a limit, of all shards, then of half of them. */
 static void compare(enum kind kind, size_t limit, const struct data_dealing *dealing) {
-    struct fixture whole;
-    struct fixture spilled;
+    CLOSED_BY(fixture_close) struct fixture whole;
+    CLOSED_BY(fixture_close) struct fixture spilled;
     fixture_open(&whole, kind, 0);
     fixture_open(&spilled, kind, limit);
     take_all(&whole);
@@ -233,8 +232,6 @@ static void compare(enum kind kind, size_t limit, const struct data_dealing *dea
     check_same(&half, &other_half);
     data_set_close(&whole.data, &half);
     data_set_close(&spilled.data, &other_half);
-    fixture_close(&whole);
-    fixture_close(&spilled);
 }
 
 TEST(the_same_items_in_the_same_blocks) {
@@ -256,7 +253,7 @@ TEST(more_parts_than_items) {
 }
 
 TEST(what_fits_stays_in_memory) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     const struct data_dealing dealing = {.clocks = 4, .threads = 2, .seed = 5};
     fixture_open(&f, DOCUMENTS, 64 << 20);
     take_all(&f);
@@ -264,7 +261,6 @@ TEST(what_fits_stays_in_memory) {
     assert_null(set.disk);
     assert_true(f.spill.bytes == 0);
     data_set_close(&f.data, &set);
-    fixture_close(&f);
 }
 
 /* Shards are packed from disk as from memory. A node with little memory receives them and makes the same set. */
@@ -274,9 +270,9 @@ TEST(shards_from_disk_for_other_nodes) {
         if (kind == RATINGS) {
             continue;
         }
-        struct fixture whole;
-        struct fixture spilled;
-        struct fixture taker;
+        CLOSED_BY(fixture_close) struct fixture whole;
+        CLOSED_BY(fixture_close) struct fixture spilled;
+        CLOSED_BY(fixture_close) struct fixture taker;
         fixture_open(&whole, kind, 0);
         fixture_open(&spilled, kind, LITTLE);
         fixture_open(&taker, kind, LITTLE);
@@ -298,16 +294,13 @@ TEST(shards_from_disk_for_other_nodes) {
         check_same(&one, &other);
         data_set_close(&whole.data, &one);
         data_set_close(&taker.data, &other);
-        fixture_close(&whole);
-        fixture_close(&spilled);
-        fixture_close(&taker);
     }
 }
 
 /* An unpinned shard is dropped from the disk too, and read again when it is pinned. */
 TEST(shards_that_are_left_are_dropped) {
-    struct fixture whole;
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture whole;
+    CLOSED_BY(fixture_close) struct fixture f;
     const struct data_dealing dealing = {.clocks = 5, .threads = 2, .seed = 5};
     fixture_open(&whole, DOCUMENTS, 0);
     take_all(&whole);
@@ -329,8 +322,6 @@ TEST(shards_that_are_left_are_dropped) {
     check_same(&one, &other);
     data_set_close(&whole.data, &one);
     data_set_close(&f.data, &other);
-    fixture_close(&whole);
-    fixture_close(&f);
 }
 
 /* Changes a byte of the file without its owner's knowledge. */
@@ -344,7 +335,7 @@ static void damage(const struct spill_file *file, uint64_t offset) {
 TEST(damaged_records_are_an_error) {
     const struct data_dealing dealing = {.clocks = 5, .threads = 2, .seed = 5};
     for (unsigned kind = SAMPLES; kind <= DOCUMENTS; kind++) {
-        struct fixture f;
+        CLOSED_BY(fixture_close) struct fixture f;
         struct data_set set;
         struct error error = {0};
         fixture_open(&f, kind, LITTLE);
@@ -356,13 +347,12 @@ TEST(damaged_records_are_an_error) {
         }
         assert_int_equal(try_arrange(&f, SHARDS, &dealing, &set, &error), AML_EFAIL);
         assert_non_null(strstr(error.text, "/var/tmp: data read back at byte"));
-        fixture_close(&f);
     }
 }
 
 TEST(damaged_items_are_an_error) {
     const struct data_dealing dealing = {.clocks = CLOCKS, .threads = 2, .seed = 5};
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct error error = {0};
     fixture_open(&f, SAMPLES, LITTLE);
     take_all(&f);
@@ -378,7 +368,6 @@ TEST(damaged_items_are_an_error) {
     error = (struct error){0};
     assert_int_equal(data_tests_begin(&set, &error), AML_EFAIL);
     data_set_close(&f.data, &set);
-    fixture_close(&f);
 }
 
 /* Runs `act` with a limit of `bytes` on files' sizes, like a full disk. */
@@ -418,14 +407,13 @@ TEST(a_full_disk_is_an_error) {
 }
 
 TEST(a_folder_that_is_not_there_is_an_error) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct error error = {0};
     fixture_open(&f, SAMPLES, LITTLE);
     snprintf(f.spill.folder, sizeof f.spill.folder, "/var/tmp/no such folder");
     take_all(&f);
     assert_true(data_failed(&f.data, &error));
     assert_non_null(strstr(error.text, "/var/tmp/no such folder: can't make a file"));
-    fixture_close(&f);
 }
 
 /* ---- Arenas ---- */
@@ -451,7 +439,7 @@ static void fill_in_vain(struct fixture *f) {
 
 /* Reserved but unused room takes no file. */
 TEST(reserved_rows_are_in_memory) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct arena_files files = {.open = NULL};
     fixture_open(&f, RATINGS, 0);
     cache_close(&f.cache);
@@ -471,12 +459,11 @@ TEST(reserved_rows_are_in_memory) {
     cache_open(&f.cache, &f.job, PARTITIONS);
     assert_int_equal(cache_reserve(&f.cache, 0, 2000000), 0); /* too much, even if unused */
     assert_true(f.cache.tables[0].rows.filed);
-    fixture_close(&f);
 }
 
 /* Rows beyond the memory limit move to a file, which grows with the rows and is removed with them. */
 TEST(rows_of_put_tables_beyond_memory_are_in_a_file) {
-    struct fixture f;
+    CLOSED_BY(fixture_close) struct fixture f;
     struct arena_files files = {.open = NULL};
     fixture_open(&f, RATINGS, 0);
     cache_close(&f.cache);
@@ -500,7 +487,6 @@ TEST(rows_of_put_tables_beyond_memory_are_in_a_file) {
     cache_close(&f.cache);
     assert_true(files.used == 0 && files.bytes == 0);
     cache_open(&f.cache, &f.job, PARTITIONS);
-    fixture_close(&f);
 }
 
 /* ---- Memory of machine and cgroup ---- */

@@ -203,7 +203,7 @@ static void test_schedule_and_hint(void **unused) {
 }
 
 static void test_drawn_lifetimes(void **unused) {
-    struct interruptions interruptions;
+    CLOSED_BY(interruptions_close) struct interruptions interruptions;
     struct cloud_options options = defaults();
     write_text("hours", "1.5 1\n"); /* every machine lives for an hour and a half */
     assert_int_equal(interruptions_open(&interruptions, "lifetimes:hours", &markets, NULL), 0);
@@ -220,7 +220,6 @@ static void test_drawn_lifetimes(void **unused) {
     assert_bill(instance, &MARKET_EC2, 3 * 5520, 5520, 0);
     at(50000);
     assert_true(instance_lives(on_demand));
-    interruptions_close(&interruptions);
 }
 
 /* ---- Requests ---- */
@@ -431,18 +430,16 @@ static void run_calls(bool leap, char **bill) {
 }
 
 static void test_leaps(void **unused) {
-    char *stepped;
-    char *leapt;
+    FREED char *stepped;
+    FREED char *leapt;
     run_calls(false, &stepped);
     run_calls(true, &leapt);
     assert_non_null(strstr(leapt, "\"evicted\""));
     assert_string_equal(leapt, stepped);
-    free(leapt);
-    free(stepped);
 }
 
 static void test_tags(void **unused) {
-    struct cloud_tags tags = {0};
+    CLOSED_BY(cloud_tags_close) struct cloud_tags tags = {0};
     char key[16];
     for (int i = 0; i < CLOUD_TAGS_MAX; i++) {
         snprintf(key, sizeof key, "k%d", i);
@@ -452,7 +449,6 @@ static void test_tags(void **unused) {
     assert_true(cloud_tags_set(&tags, "k3", "other"));
     assert_string_equal(cloud_tags_get(&tags, "k3"), "other");
     assert_null(cloud_tags_get(&tags, "one more"));
-    cloud_tags_close(&tags);
 }
 
 int main(void) {

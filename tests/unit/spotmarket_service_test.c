@@ -90,7 +90,7 @@ struct signer {
 static const char *ask_as(const struct signer *signer, const char *form) {
     char body[8192];
     char date[SIGV4_DATE];
-    char *authorization;
+    FREED char *authorization;
     snprintf(body, sizeof body, "%s&Version=2016-11-15", form);
     sigv4_date(real_us / 1000000 + signer->skew, date);
     static int nonces;
@@ -121,7 +121,6 @@ static const char *ask_as(const struct signer *signer, const char *form) {
         request.body_size = strlen(signer->sent_body);
     }
     const char *text = handle(&request);
-    free(authorization);
     return text;
 }
 
@@ -622,7 +621,7 @@ static void signature_of(uint64_t number, char signature[SIGV4_HEX]) {
 
 /* However many requests arrive, no signature is accepted twice, and new requests are still accepted. */
 static void test_replays_have_bounds(void **unused) {
-    struct replays replays = {0};
+    CLOSED_BY(replays_close) struct replays replays = {0};
     char signature[SIGV4_HEX];
     const uint64_t many = 5 * REPLAYS_MAX;
     for (uint64_t i = 0; i < many; i++) {
@@ -636,7 +635,6 @@ static void test_replays_have_bounds(void **unused) {
     signature_of(many, signature);
     assert_false(replays_take(&replays, signature, NOW, false, 0)); /* may have been accepted and forgotten */
     assert_true(replays_take(&replays, signature, NOW + (int64_t)many / 1000, false, 0));
-    replays_close(&replays);
 }
 
 /* ---- Metadata ---- */
@@ -763,8 +761,8 @@ static void test_role(void **unused) {
     static const char describe[] = "Action=DescribeInstances";
     char form[200];
     (void)asked(RUN "&MinCount=2&MaxCount=2&IamInstanceProfile.Name=role" SPOT "0.1");
-    json_t *keys = role_keys(0);
-    json_t *other = role_keys(1);
+    json_auto_t *keys = role_keys(0);
+    json_auto_t *other = role_keys(1);
     const struct signer signer = signer_of(keys);
     for (size_t u = 0; u < users.count; u++) {
         assert_string_not_equal(signer.key_id, users.list[u].key_id);
@@ -796,8 +794,6 @@ static void test_role(void **unused) {
     assert_error(ask_as(&wrong, describe), 401, "AuthFailure");
     real_us += 6 * HOUR * INT64_C(1000000);
     assert_error(ask_as(&signer, describe), 400, "ExpiredToken");
-    json_decref(keys);
-    json_decref(other);
 }
 
 static void test_wrong_roles(void **unused) {
@@ -950,7 +946,7 @@ static void test_bill(void **unused) {
                     "&TagSpecification.1.Tag.1.Key=proteus:job&TagSpecification.1.Tag.1.Value=j%22" SPOT "0.1");
     (void)asked(RUN "&MinCount=1&MaxCount=1");
     second = 6000;
-    json_t *bill = json_loads(get("GET", "/bill", "Authorization", owner()), 0, NULL);
+    json_auto_t *bill = json_loads(get("GET", "/bill", "Authorization", owner()), 0, NULL);
     assert_non_null(bill);
     json_t *spot = json_array_get(json_object_get(bill, "instances"), 0);
     json_t *other = json_array_get(json_object_get(bill, "instances"), 1);
@@ -970,17 +966,15 @@ static void test_bill(void **unused) {
     total = json_object_get(json_object_get(bill, "total"), "ec2");
     assert_string_equal(json_string_value(json_object_get(total, "spot_dollars")), "0.0427"); /* 3 x 5120/3600 cents */
     assert_string_equal(json_string_value(json_object_get(total, "on_demand_dollars")), "0.2217");
-    json_decref(bill);
 }
 
 static void test_xml_text(void **unused) {
-    struct text text = {0};
+    CLOSED_BY(text_close) struct text text = {0};
     xml_text(&text, "a", "<&>\"\r\x01\xff\xc3\xa9\xed\xa0\x80");
     assert_string_equal(text.data, "<a>&lt;&amp;&gt;\"&#13;?"
                                    "?\xc3\xa9?"
                                    "?"
                                    "?</a>");
-    text_close(&text);
 }
 
 int main(void) {

@@ -20,7 +20,7 @@ static char *print(const char *json) {
 }
 
 TEST(table) {
-    char *text = print(
+    FREED char *text = print(
         "{\"app\":\"mf\",\"phase\":\"train\",\"change\":\"prepare\",\"stage\":2,\"epoch\":3,\"version\":12,"
         "\"iteration\":7,\"clock\":14,\"committed\":12,\"final\":40,\"seconds\":3.25,\"objective\":0.875,"
         "\"threshold_2\":1,\"threshold_3\":15,\"items_redone\":5,\"failures\":1,\"evictions\":2,\"nodes\":["
@@ -41,32 +41,30 @@ TEST(table) {
                         "BackupPS\n"
                         "node-2    b         transient leaving         15    724    -     0 B     0 B 8 ActivePS\n"
                         "i-0123    -         transient expected\n");
-    free(text);
 }
 
 TEST(traditional) {
-    char *text = print("{\"app\":\"sum\",\"phase\":\"save\",\"change\":\"none\",\"stage\":\"traditional\","
-                       "\"objective\":null,\"nodes\":[{\"name\":\"n\",\"tier\":\"transient\",\"serves\":3}]}");
+    FREED char *text = print("{\"app\":\"sum\",\"phase\":\"save\",\"change\":\"none\",\"stage\":\"traditional\","
+                             "\"objective\":null,\"nodes\":[{\"name\":\"n\",\"tier\":\"transient\",\"serves\":3}]}");
     assert_non_null(strstr(text, "sum: saving the model, traditional, iteration 0, 0.0 s\n"));
     assert_non_null(strstr(text, " 3 ParamServ\n"));
     assert_null(strstr(text, "stage 2 above"));
-    free(text);
 }
 
 TEST(strange_answers) {
     static const char *const answers[] = {"{}", "[]", "{\"nodes\":[1,{},[]]}", "{\"nodes\":7,\"phase\":\"later\"}"};
     for (size_t a = 0; a < sizeof answers / sizeof *answers; a++) {
-        char *text = print(answers[a]);
+        FREED char *text = print(answers[a]);
         assert_non_null(strstr(text, "node "));
-        free(text);
     }
 }
 
 /* A node whose name contains terminal commands, or a line of the table, neither clears nor adds anything. */
 TEST(names_are_no_orders_to_the_terminal) {
-    char *text = print("{\"app\":\"m\\u001b[2Jf\",\"phase\":\"x\\u009b2J\",\"stage\":\"t\\r\",\"nodes\":["
-                       "{\"name\":\"a\\u001b[2J\",\"host\":\"b\\nnode-9\",\"tier\":\"\\u0007\",\"state\":\"\\u007f\"}],"
-                       "\"expected\":[{\"name\":\"\\u001bc\",\"tier\":\"\\u0008\"}]}");
+    FREED char *text =
+        print("{\"app\":\"m\\u001b[2Jf\",\"phase\":\"x\\u009b2J\",\"stage\":\"t\\r\",\"nodes\":["
+              "{\"name\":\"a\\u001b[2J\",\"host\":\"b\\nnode-9\",\"tier\":\"\\u0007\",\"state\":\"\\u007f\"}],"
+              "\"expected\":[{\"name\":\"\\u001bc\",\"tier\":\"\\u0008\"}]}");
     unsigned lines = 0;
     for (const unsigned char *c = (unsigned char *)text; *c != '\0'; c++) {
         assert_true(*c == '\n' || (*c >= ' ' && *c != 0x7F && *c != 0x9B));
@@ -75,5 +73,4 @@ TEST(names_are_no_orders_to_the_terminal) {
     assert_int_equal(lines, 5);
     assert_non_null(strstr(text, "m?[2Jf: x??2J, t , iteration"));
     assert_non_null(strstr(text, "\na?[2J "));
-    free(text);
 }

@@ -171,7 +171,7 @@ TEST(containers_for_readers_of_lines) {
     assert_non_null(strstr(text_foreign_container(idx, sizeof idx), "idx data (as MNIST's): expected text"));
     assert_null(text_foreign_container("1,2,3\n", 6));
     for (unsigned t = 0; t < 2; t++) {
-        struct text_lines lines;
+        CLOSED_BY(text_lines_close) struct text_lines lines;
         struct error error = {0};
         char *line;
         size_t length;
@@ -179,7 +179,6 @@ TEST(containers_for_readers_of_lines) {
         assert_int_equal(text_lines_open(&lines, path, 1, &error), 0);
         assert_int_equal(text_lines_next(&lines, &line, &length, &error), AML_EINPUT);
         assert_non_null(strstr(error.text, t == 0 ? ": a tar archive" : ": idx data"));
-        text_lines_close(&lines);
     }
 }
 

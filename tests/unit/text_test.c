@@ -56,7 +56,7 @@ TEST(lines_end_in_lf_crlf_and_cr) {
 /* Line ends before, across and after the end of a read buffer. */
 TEST(line_ends_around_a_buffers_end) {
     static const char *const ends[] = {"\n", "\r\n", "\r"};
-    char *text = malloc(2 * BUFFER);
+    FREED char *text = malloc(2 * BUFFER);
     assert_non_null(text);
     for (size_t e = 0; e < 3; e++) {
         for (int shift = -3; shift <= 3; shift++) {
@@ -64,7 +64,7 @@ TEST(line_ends_around_a_buffers_end) {
             memset(text, 'x', first);
             size_t size = first + (size_t)sprintf(text + first, "%ssecond%s%sfourth", ends[e], ends[e], ends[e]);
             write_bytes(path, text, size);
-            struct text_lines lines;
+            CLOSED_BY(text_lines_close) struct text_lines lines;
             struct error error = {0};
             static const char *const expected[] = {NULL, "second", "", "fourth"};
             char *line;
@@ -80,14 +80,12 @@ TEST(line_ends_around_a_buffers_end) {
             assert_int_equal(text_lines_next(&lines, &line, &length, &error), 0);
             assert_null(line);
             assert_int_equal(lines.number, 4);
-            text_lines_close(&lines);
         }
     }
-    free(text);
 }
 
 static void assert_line_refused(const char *text, size_t size, size_t longest, const char *message) {
-    struct text_lines lines;
+    CLOSED_BY(text_lines_close) struct text_lines lines;
     struct error error = {0};
     write_bytes(path, text, size);
     char *line = NULL;
@@ -100,7 +98,6 @@ static void assert_line_refused(const char *text, size_t size, size_t longest, c
     assert_int_equal(code, AML_EINPUT);
     assert_string_equal(error.text + strlen(path), message);
     assert_memory_equal(error.text, path, strlen(path));
-    text_lines_close(&lines);
 }
 
 TEST(lines_that_are_refused) {
@@ -135,14 +132,14 @@ TEST(lines_of_zstd_frames) {
 /* A small file that decompresses to more than a buffer: the decoder still has output when the file has ended. */
 TEST(zstd_that_expands) {
     enum { LINES = 500000 };
-    char *text = malloc(2 * LINES);
+    FREED char *text = malloc(2 * LINES);
     char made[4096];
     for (size_t i = 0; i < LINES; i++) {
         memcpy(text + 2 * i, "x\n", 2);
     }
     size_t used = add_frame(made, 0, sizeof made, text, 2 * LINES);
     write_bytes(path, made, used);
-    struct text_lines lines;
+    CLOSED_BY(text_lines_close) struct text_lines lines;
     struct error error = {0};
     char *line = text;
     size_t length;
@@ -152,8 +149,6 @@ TEST(zstd_that_expands) {
         assert_true(line == NULL || (length == 1 && line[0] == 'x'));
     }
     assert_int_equal(lines.number, LINES);
-    text_lines_close(&lines);
-    free(text);
 }
 
 TEST(bad_zstd_is_refused) {

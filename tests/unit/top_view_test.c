@@ -49,7 +49,7 @@ static void take(struct top_view *view, const char *json, double now) {
     "\"expected\":[{\"name\":\"i-9\",\"tier\":\"transient\"}]}"
 
 TEST(rates) {
-    struct top_view view;
+    CLOSED_BY(top_view_close) struct top_view view;
     top_view_open(&view);
     take(&view, STATUS(NODE("node-1", "7", "0", "40")), 100);
     assert_string_equal(printed(&view),
@@ -74,7 +74,6 @@ TEST(rates) {
     take(&view, STATUS("{\"name\":\"node-1\",\"pid\":8,\"tier\":\"reliable\"}"), 112); /* from an older controller */
     assert_non_null(
         strstr(printed(&view), "node-1 reliable  -                   -       -       -       -    -      -\n"));
-    top_view_close(&view);
 }
 
 /* Checks the names in the table's rows, in order. */
@@ -89,7 +88,7 @@ static void assert_order(struct top_view *view, const char *expected) {
 }
 
 TEST(order) {
-    struct top_view view;
+    CLOSED_BY(top_view_close) struct top_view view;
     top_view_open(&view);
     take(&view,
          STATUS(NODE("node-10", "1", "0", "5") "," NODE("node-9", "2", "0", "7") "," NODE("node-1", "3", "0", "6")), 0);
@@ -111,11 +110,10 @@ TEST(order) {
     assert_order(&view, "node-1 node-9 node-10 i-9 ");
     take(&view, STATUS(NODE("node-10", "1", "60", "5")), 2); /* a new answer keeps the order */
     assert_order(&view, "node-10 i-9 ");
-    top_view_close(&view);
 }
 
 static void take_many(struct top_view *view, int count) {
-    char *bytes = NULL;
+    FREED char *bytes = NULL;
     size_t size;
     FILE *stream = open_memstream(&bytes, &size);
     fputs("{\"app\":\"mf\",\"phase\":\"train\",\"nodes\":[", stream);
@@ -125,7 +123,6 @@ static void take_many(struct top_view *view, int count) {
     fputs("]}", stream);
     fclose(stream);
     take(view, bytes, 1);
-    free(bytes);
 }
 
 /* Checks that the frame has the rows n-`first` to n-`last`. */
@@ -139,7 +136,7 @@ static void assert_rows(struct top_view *view, int rows, int first, int last) {
 }
 
 TEST(scrolling) {
-    struct top_view view;
+    CLOSED_BY(top_view_close) struct top_view view;
     top_view_open(&view);
     take_many(&view, 200);
     assert_rows(&view, 16, 0, 9); /* 16 rows without the header's 5 and the keys */
@@ -156,7 +153,6 @@ TEST(scrolling) {
     assert_rows(&view, 16, 20, 29); /* sorted in reverse, from the start */
     take_many(&view, 0);
     assert_rows(&view, 16, 1, 0);
-    top_view_close(&view);
 }
 
 /* Returns the number of rows of the frame, and checks that each fits the screen. */
@@ -178,7 +174,7 @@ static int rows_of(const char *frame, int columns) {
 }
 
 TEST(a_frame_fits_its_screen) {
-    struct top_view view;
+    CLOSED_BY(top_view_close) struct top_view view;
     top_view_open(&view);
     take_many(&view, 100);
     for (int rows = 1; rows < 120; rows++) {
@@ -188,11 +184,10 @@ TEST(a_frame_fits_its_screen) {
     for (int columns = 1; columns < 150; columns++) {
         assert_int_equal(rows_of(drawn(&view, 24, columns), columns), 24);
     }
-    top_view_close(&view);
 }
 
 TEST(the_bar_leaves_room_for_the_rates) {
-    struct top_view view;
+    CLOSED_BY(top_view_close) struct top_view view;
     top_view_open(&view);
     take(&view, STATUS(NODE("node-1", "7", "0", "40")), 100);
     take(&view, STATUS(NODE("node-1", "7", "3000", "40")), 102);
@@ -200,42 +195,38 @@ TEST(the_bar_leaves_room_for_the_rates) {
     assert_non_null(strstr(drawn(&view, 24, 68), "/s sent and received\033"));
     assert_non_null(strstr(drawn(&view, 24, 68), "items/s"));
     assert_non_null(strstr(drawn(&view, 24, 20), "[#-----] 20 %"));
-    top_view_close(&view);
 }
 
 /* Nodes choose their own names, which may contain terminal commands. */
 TEST(names_are_no_orders_to_the_terminal) {
-    struct top_view view;
+    CLOSED_BY(top_view_close) struct top_view view;
     top_view_open(&view);
     take(&view, "{\"app\":\"m\\u001b[2J\",\"nodes\":[{\"name\":\"a\\u001b[2J\\u009bb\\n\",\"state\":\"\\u0007\"}]}", 1);
     assert_non_null(strstr(printed(&view), "m?[2J: "));
     assert_non_null(strstr(text, "\na?[2J??b  "));
     assert_null(strchr(text, '\033'));
     assert_null(strchr(text, '\a'));
-    top_view_close(&view);
 }
 
 TEST(silence_is_shown) {
-    struct top_view view;
+    CLOSED_BY(top_view_close) struct top_view view;
     top_view_open(&view);
     take_many(&view, 1);
     view.silent = 7.2;
     assert_non_null(strstr(drawn(&view, 24, 100), "no answer for 7 s: the job has ended, or"));
     take_many(&view, 1);
     assert_null(strstr(drawn(&view, 24, 100), "no answer"));
-    top_view_close(&view);
 }
 
 TEST(odd_answers) {
     static const char *const answers[] = {"{}", "[]",
                                           "{\"nodes\":[7,{},[],{\"name\":3,\"pid\":\"x\"}],\"expected\":[8]}",
                                           "{\"nodes\":{},\"expected\":{},\"iterations\":-1,\"iteration\":\"x\"}"};
-    struct top_view view;
+    CLOSED_BY(top_view_close) struct top_view view;
     top_view_open(&view);
     for (size_t a = 0; a < sizeof answers / sizeof *answers; a++) {
         take(&view, answers[a], (double)a);
         assert_non_null(strstr(printed(&view), "0 reliable and "));
         rows_of(drawn(&view, 24, 80), 80);
     }
-    top_view_close(&view);
 }

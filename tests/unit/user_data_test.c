@@ -79,12 +79,11 @@ TEST(names_are_filled_in) {
     options = options_of("/opt/mf", "job.key.file");
     options.user_data = "${key}\n";
     text = rendered(&options, false);
-    char *again = rendered(&options, false);
+    FREED char *again = rendered(&options, false);
     assert_string_equal(text, again); /* EC2 refuses a repeated launch with different user data */
     write_file("token", text, 0600);
     assert_is_the_launchs_token("token");
     free(text);
-    free(again);
 }
 
 static void assert_render_fails(const struct provider_options *options, const char *message) {
@@ -102,15 +101,13 @@ TEST(wrong_templates_are_explained) {
     struct provider_options options = options_of("/opt/mf", NULL);
     options.user_data = "one\n\n  ${binary} ${controler}\n";
     assert_render_fails(&options, "user data, line 3: no value is named ${controler}, expected app, arguments");
-    char *large = calloc(1, USER_DATA_MAX + 2);
+    FREED char *large = calloc(1, USER_DATA_MAX + 2);
     memset(large, 'x', USER_DATA_MAX);
     options.user_data = large;
-    char *text = rendered(&options, false);
+    FREED char *text = rendered(&options, false);
     assert_int_equal(strlen(text), USER_DATA_MAX);
-    free(text);
     large[USER_DATA_MAX] = 'x';
     assert_render_fails(&options, "longer than the 16384 bytes");
-    free(large);
     static const char *const binaries[] = {NULL, "", "mf", "http://example.org/mf", "ftp://x", "file://host/mf"};
     for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++) {
         options = options_of(binaries[i], NULL);
@@ -155,9 +152,8 @@ static const char PROGRAM[] = "#!/bin/bash\n"
 /* Runs the script in a new folder `machine`, with only the test's curl and the system's tools. */
 static void run_script(const struct provider_options *options) {
     char command[1000];
-    char *text = rendered(options, false);
+    FREED char *text = rendered(options, false);
     write_file("script", text, 0700);
-    free(text);
     write_file("bin/curl", CURL, 0700);
     write_file("program.source", PROGRAM, 0700);
     snprintf(command, sizeof command,
@@ -193,14 +189,13 @@ TEST(the_script_starts_a_node) {
     run_script(&options);
     assert_arguments(true);
     assert_is_the_launchs_token("machine/job.key");
-    char *key = read_text("machine/job.key");
+    FREED char *key = read_text("machine/job.key");
     char *secret = strstr(key, "\ntoken ");
     assert_non_null(secret);
     secret += strlen("\ntoken ");
     secret[20] = '\0';
     assert_no_text("bin/curl.log", secret);
     assert_no_text("console", secret);
-    free(key);
 }
 
 TEST(the_script_fetches_from_s3) {

@@ -473,12 +473,11 @@ static void fill(struct message *message) {
 TEST(every_message_comes_back) {
     for (unsigned round = 0; round < 200; round++) {
         for (unsigned t = 0; t < WIRE_TYPES; t++) {
-            struct message sent = new_message(wire_types[t]);
+            CLOSED_BY(message_close) struct message sent = new_message(wire_types[t]);
             struct message got;
             fill(&sent);
             assert_int_equal(pass(&sent, &got), 0);
             assert_memory_equal(&got, &sent, sizeof sent); /* a field that the decoder forgot would be 0 here */
-            message_close(&sent);
         }
     }
 }
@@ -486,7 +485,7 @@ TEST(every_message_comes_back) {
 TEST(every_limit_is_kept) {
     for (unsigned f = 0; f < WIRE_FIELDS; f++) {
         const struct wire_field *field = &wire_fields[f];
-        struct message sent = new_message(field->type);
+        CLOSED_BY(message_close) struct message sent = new_message(field->type);
         struct message got;
         unsigned char *at = (unsigned char *)&sent + field->offset;
         bool whole = field->kind == WHOLE;
@@ -512,13 +511,12 @@ TEST(every_limit_is_kept) {
             memset(at, 'x', field->bytes);
             assert_int_equal(pass(&sent, &got), AML_EPROTOCOL);
         }
-        message_close(&sent);
     }
 }
 
 TEST(heads_of_another_size_are_refused) {
     for (unsigned t = 0; t < WIRE_TYPES; t++) {
-        struct message sent = new_message(wire_types[t]);
+        CLOSED_BY(message_close) struct message sent = new_message(wire_types[t]);
         struct message got;
         unsigned char head[WIRE_HEAD_MAX + 1] = {0};
         size_t size = message_encode_head(&sent, head);
@@ -538,7 +536,6 @@ TEST(heads_of_another_size_are_refused) {
             head[byte] ^= 0x80;
         }
         assert_int_equal(decode(&sent, head, size, &got), 0);
-        message_close(&sent);
     }
 }
 
@@ -617,27 +614,23 @@ TEST(payload_frames_are_checked) {
     message = new_message(MESSAGE_LOADED); /* totals must be complete */
     message.frames[0]->size -= sizeof(double);
     expect_refused(&message);
-    message = new_message(MESSAGE_REGISTER); /* texts in records must end */
-    memset(message.frames[0]->data, 'x', message.frames[0]->size);
-    expect_refused(&message);
-    message = new_message(MESSAGE_REGISTER);
-    memset(message.frames[1]->data, 'x', message.frames[1]->size);
-    expect_refused(&message);
-    message = new_message(MESSAGE_REGISTER);
-    memset(message.frames[2]->data, 'x', WIRE_OPTION_MAX);
-    expect_refused(&message);
-    message = new_message(MESSAGE_REGISTER);
-    memset(message.frames[2]->data + WIRE_OPTION_MAX, 'x', WIRE_OPTION_MAX);
-    expect_refused(&message);
-    message = new_message(MESSAGE_INPUT);
-    memset(message.frames[1]->data, 'x', message.frames[1]->size);
-    expect_refused(&message);
-    message = new_message(MESSAGE_PLAN);
-    memset(message.frames[0]->data, 'x', message.frames[0]->size);
-    expect_refused(&message);
-    message = new_message(MESSAGE_PLAN);
-    memset(message.frames[4]->data, 'x', message.frames[4]->size);
-    expect_refused(&message);
+    static const struct {
+        enum message_type type;
+        unsigned frame;
+        size_t from, size; /* 0: to the frame's end */
+    } endless[] = {{MESSAGE_REGISTER, 0, 0, 0},
+                   {MESSAGE_REGISTER, 1, 0, 0},
+                   {MESSAGE_REGISTER, 2, 0, WIRE_OPTION_MAX},
+                   {MESSAGE_REGISTER, 2, WIRE_OPTION_MAX, WIRE_OPTION_MAX},
+                   {MESSAGE_INPUT, 1, 0, 0},
+                   {MESSAGE_PLAN, 0, 0, 0},
+                   {MESSAGE_PLAN, 4, 0, 0}};
+    for (unsigned t = 0; t < sizeof endless / sizeof *endless; t++) { /* texts in records must end */
+        message = new_message(endless[t].type);
+        struct buffer *frame = message.frames[endless[t].frame];
+        memset(frame->data + endless[t].from, 'x', endless[t].size > 0 ? endless[t].size : frame->size);
+        expect_refused(&message);
+    }
     static const enum message_type with_names[] = {MESSAGE_EVICT, MESSAGE_GONE};
     for (unsigned t = 0; t < 2; t++) {
         struct message got;
@@ -708,11 +701,11 @@ TEST(questions_for_batches_are_in_order) {
                  {{2, 1}, 2, AML_EPROTOCOL},
                  {{1, WIRE_SHARDS_MAX}, 2, AML_EPROTOCOL}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        CLOSED_BY(message_close)
         struct message message = {
             .type = MESSAGE_PEER, .frame_count = 1, .peer = {.service = SERVICE_FEED, .kind = FEED_ASK}};
         message.frames[0] = buffer_copy(cases[c].shards, cases[c].count * sizeof(uint32_t));
         assert_int_equal(decoded(&message), cases[c].result);
-        message_close(&message);
     }
 }
 
@@ -731,18 +724,18 @@ TEST(batches_fit_their_bytes) {
                  {{{WIRE_SHARDS_MAX, 5, 0}}, 1, 5, FEED_DONE, AML_EPROTOCOL},
                  {{{1, WIRE_BATCH_BYTES_MAX + 1, 0}}, 1, 5, FEED_DONE, AML_EPROTOCOL}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        CLOSED_BY(message_close)
         struct message message = {
             .type = MESSAGE_PEER, .frame_count = 2, .peer = {.service = SERVICE_FEED, .kind = (uint8_t)cases[c].kind}};
         message.frames[0] = buffer_copy(cases[c].batches, cases[c].count * sizeof(struct wire_batch));
         message.frames[1] = buffer_copy("12345678", cases[c].bytes);
         assert_int_equal(decoded(&message), cases[c].result);
-        message_close(&message);
     }
 }
 
 TEST(allocated_machines_have_names_and_tiers) {
     struct message got;
-    struct message message = new_message(MESSAGE_ALLOCATION);
+    CLOSED_BY(message_close) struct message message = new_message(MESSAGE_ALLOCATION);
     memset(second_machine(&message)->name, 'x', WIRE_NAME_MAX - 1); /* the longest name */
     assert_int_equal(pass(&message, &got), 0);
     memset(second_machine(&message)->name, 'x', WIRE_NAME_MAX);
@@ -763,7 +756,6 @@ TEST(allocated_machines_have_names_and_tiers) {
     message = new_message(MESSAGE_ALLOCATION); /* no machine is expected any more */
     message.frames[0]->size = 0;
     assert_int_equal(pass(&message, &got), 0);
-    message_close(&message);
 }
 
 /* ---- Plans ---- */
@@ -1015,7 +1007,7 @@ TEST(encodings_have_their_messages_and_tables) {
                                               MESSAGE_SUBSCRIBE};
     struct rows_view views[WIRE_TABLES_MAX];
     for (unsigned t = 0; t < sizeof types / sizeof types[0]; t++) {
-        struct message message = rows_message(types[t], tables, 3, 7);
+        CLOSED_BY(message_close) struct message message = rows_message(types[t], tables, 3, 7);
         struct wire_directory_entry *directory = directory_of(&message);
         bool may = t < 2;
         directory[1].encoding = WIRE_BF16;
@@ -1029,7 +1021,6 @@ TEST(encodings_have_their_messages_and_tables) {
         }
         directory[1].encoding = WIRE_FULL;
         assert_int_equal(check_rows(&message, views), types[t] == MESSAGE_SUBSCRIBE ? 3 : AML_EPROTOCOL);
-        message_close(&message);
     }
     static const unsigned plain[] = {0}, allowed[] = {1};
     struct message message = rows_message(MESSAGE_PUSH, plain, 1, 7);
@@ -1096,20 +1087,18 @@ TEST(sparse_rows_are_checked) {
                                         .width = cases[c].element == 8 ? 2 : 4,
                                         .row_bytes = 16,
                                         .flushed = cases[c].element > 0 ? WIRE_SPARSE : WIRE_FULL};
-        struct message message = sparse_message(MESSAGE_FLUSH, cases[c].words, cases[c].count);
+        CLOSED_BY(message_close) struct message message = sparse_message(MESSAGE_FLUSH, cases[c].words, cases[c].count);
         assert_int_equal(rows_check(&message, &shape, 1, views, NULL), cases[c].good ? 1 : AML_EPROTOCOL);
         if (cases[c].good) {
             assert_int_equal(views[0].encoding, WIRE_SPARSE);
             assert_ptr_equal(views[0].values, message.frames[2]->data);
         }
-        message_close(&message);
     }
     static const enum message_type others[] = {MESSAGE_PUSH, MESSAGE_UPDATE, MESSAGE_ROWS};
     for (size_t o = 0; o < sizeof others / sizeof others[0]; o++) { /* only deltas have this encoding */
         const struct row_shape shape = {.type = AML_INT32, .width = 4, .row_bytes = 16, .flushed = WIRE_SPARSE};
-        struct message message = sparse_message(others[o], cases[2].words, cases[2].count);
+        CLOSED_BY(message_close) struct message message = sparse_message(others[o], cases[2].words, cases[2].count);
         assert_int_equal(rows_check(&message, &shape, 1, views, NULL), AML_EPROTOCOL);
-        message_close(&message);
     }
 }
 
@@ -1199,14 +1188,13 @@ TEST(actors) {
 }
 
 static void check_print(const struct message *message, const char *expected) {
-    char *text = NULL;
+    FREED char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
     message_print(out, message);
     fclose(out);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 TEST(print_names_every_field) {
