@@ -25,7 +25,7 @@ TEST(the_same_outputs_whoever_makes_them) {
     assert_true(whole_metric("report", 40, "tests", &same) && same == tests);
     run_well(
         "printf 'iteration 5 kill node-3\\niteration 12 join transient 1\\niteration 20 evict node-2\\n' >events && "
-        "$run --reliable 1 --transient 3 --stage 2 --failure-timeout 1 --events events -- " STAGES
+        "$run --reliable 1 --transient 3 --stage 2 --events events -- " STAGES
         " && grep '^sums ' out >killed && cmp one killed");
     assert_true(summary("failures") == 1);
 }
@@ -47,7 +47,7 @@ PLAIN_TEST(items_of_different_sizes) {
     run_well("$run -- %s && grep '^sums ' out >none", app);
     run_well("printf 'iteration 10 kill feeder all\niteration 14 join feeder 1\niteration 20 kill node-2\n"
              "iteration 30 join transient 1\n' >events && "
-             "$run --reliable 1 --transient 1 --stage 1 --feeders 2 --failure-timeout 1 --events events -- %s "
+             "$run --reliable 1 --transient 1 --stage 1 --feeders 2 --events events -- %s "
              "--varied 2000 && grep '^sums ' out >fed && cmp none fed",
              app);
     assert_true(summary("items_fed") > 0 && summary("failures") >= 1);
@@ -61,7 +61,7 @@ TEST(the_same_outputs_from_feeders) {
              app);
     assert_true(summary("items_fed") > 0);
     run_well("printf 'iteration 20 kill feeder all\niteration 24 join feeder 1\niteration 32 kill node-2\n' >events && "
-             "$run --reliable 1 --transient 1 --stage 1 --feeders 2 --failure-timeout 1 --events events -- %s && "
+             "$run --reliable 1 --transient 1 --stage 1 --feeders 2 --events events -- %s && "
              "grep '^sums ' out >killed && cmp none killed",
              app);
     assert_true(summary("items_fed") > 0);
