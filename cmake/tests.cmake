@@ -81,6 +81,7 @@ function(proteus_test label default_timeout name)
         set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
         return()
     endif()
+    add_dependencies(${name} leash)
     add_test(NAME ${name} COMMAND leash $<TARGET_FILE:${name}>)
     set_tests_properties(${name} PROPERTIES
         TIMEOUT ${timeout} COST ${cost} LABELS "${labels}" ENVIRONMENT "${proteus_test_environment}"

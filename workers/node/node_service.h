@@ -38,7 +38,7 @@ struct node_service {
 
     /* Whether the node's own `clock`, which could begin otherwise, waits for this service. */
     bool (*waits)(struct node *node, uint64_t clock);
-    /* A clock begins. */
+    /* A clock begins: the node's own, or one of its catch-up origin. */
     void (*begin)(struct node *node);
     /* The process has computed what it began to compute. True: the service goes on with the clock, and calls
      * hooks.gather at last. Otherwise the clock ends. */
