@@ -29,8 +29,8 @@ struct layout {
     unsigned frame_count;
     uint32_t record_bytes[5];
     uint32_t record_max[5];
-    struct field fields[FIELDS_MAX];
     int (*check)(const struct message *message, struct error *error); /* of the records' contents; NULL: none */
+    struct field fields[FIELDS_MAX];
 };
 
 #define FIELD(kind, member, limit)                                                                                     \
@@ -46,18 +46,13 @@ struct layout {
 #define CLOCK              UINT64_C(0xFFFFFFF0)
 #define ITEMS              (UINT64_C(1) << 40) /* of a node: sums over nodes and clocks stay exact in JSON */
 #define TIME               (UINT64_C(1) << 48) /* microseconds: a sum over WIRE_NODES_MAX nodes does not overflow */
-#define NO_FRAMES                                                                                                      \
-    FRAMES_NONE, 0, {0}, {                                                                                             \
-        0                                                                                                              \
-    }
-#define ROWS                                                                                                           \
-    FRAMES_ROWS, 0, {0}, {                                                                                             \
-        0                                                                                                              \
-    }
-#define RECORDS(bytes, most)                                                                                           \
-    FRAMES_RECORDS, 1, {bytes}, {                                                                                      \
-        most                                                                                                           \
-    }
+
+/* A layout from `frames` to `check`. */
+#define NO_FRAMES                           FRAMES_NONE, 0, {0}, {0}, NULL
+#define ROWS_CHECKED(check)                 FRAMES_ROWS, 0, {0}, {0}, check
+#define ROWS                                ROWS_CHECKED(NULL)
+#define RECORDS_CHECKED(bytes, most, check) FRAMES_RECORDS, 1, {bytes}, {most}, check
+#define RECORDS(bytes, most)                RECORDS_CHECKED(bytes, most, NULL)
 
 /* Returns the layout of a PEER's head and frames after the fields that all PEER have; NULL: there is no such kind. */
 const struct layout *peer_layout(const struct message_peer *peer);

@@ -36,13 +36,8 @@ static int feed_check(const struct message *message, struct error *error) {
 #define SHARDS(most) RECORDS(sizeof(uint32_t), most)
 #define PIECE        RECORDS(1, WIRE_SHARD_PIECE_MAX)
 #define BATCHES                                                                                                        \
-    FRAMES_RECORDS, 2, {sizeof(struct wire_batch), 1}, {                                                               \
-        WIRE_FEED_SHARDS_MAX, WIRE_FEED_BYTES_MAX                                                                      \
-    }
-#define METRICS                                                                                                        \
-    FRAMES_ROWS_AND_RECORDS, 1, {sizeof(struct wire_metric_sum)}, {                                                    \
-        WIRE_METRICS_MAX                                                                                               \
-    }
+    FRAMES_RECORDS, 2, {sizeof(struct wire_batch), 1}, {WIRE_FEED_SHARDS_MAX, WIRE_FEED_BYTES_MAX}, feed_check
+#define METRICS FRAMES_ROWS_AND_RECORDS, 1, {sizeof(struct wire_metric_sum)}, {WIRE_METRICS_MAX}, NULL
 
 #define FETCH                                                                                                          \
     {                                                                                                                  \
@@ -82,9 +77,10 @@ static const struct layout LAYOUTS[SERVICES][PEER_KINDS_MAX] = {
                       [LOT_KEEP] = {"LOT_KEEP", NO_FRAMES, LOT},
                       [LOT_DONE] = {"LOT_DONE", METRICS, LOT},
                       [LOT_LEFT] = {"LOT_LEFT", NO_FRAMES, LOT}},
-    [SERVICE_FEED] = {[FEED_ASK] = {"FEED_ASK", SHARDS(WIRE_FEED_SHARDS_MAX), FEED, feed_ask_check},
-                      [FEED_DONE] = {"FEED_DONE", BATCHES, FEED, feed_check},
-                      [FEED_GONE] = {"FEED_GONE", BATCHES, FEED, feed_check}},
+    [SERVICE_FEED] = {[FEED_ASK] = {"FEED_ASK", RECORDS_CHECKED(sizeof(uint32_t), WIRE_FEED_SHARDS_MAX, feed_ask_check),
+                                    FEED},
+                      [FEED_DONE] = {"FEED_DONE", BATCHES, FEED},
+                      [FEED_GONE] = {"FEED_GONE", BATCHES, FEED}},
     [SERVICE_GOSSIP] =
         {[GOSSIP_OFFER] = {"GOSSIP_OFFER", ROWS, GOSSIP}, [GOSSIP_ANSWER] = {"GOSSIP_ANSWER", ROWS, GOSSIP}},
 };
