@@ -87,7 +87,7 @@ static int read_file(struct lda_reader *reader) {
         reader->words = !names && corpus->vocabulary != NULL ? corpus->vocabulary->count : 0;
         result = read_documents(reader, (enum lda_format)format);
         if (result == 0 && names && reader->left_out > 0) {
-            lda_note(corpus, "%llu of %llu documents have no word and are left out, first document %llu",
+            lda_note(corpus, "%llu of %llu documents are left out, as they have no word; the first is document %llu",
                      (unsigned long long)reader->left_out,
                      (unsigned long long)(reader->left_out + reader->size.documents),
                      (unsigned long long)reader->first_left_out + 1);
@@ -146,7 +146,7 @@ static int read_folder(struct lda_reader *reader) {
     }
     free(names);
     if (result == 0 && reader->left_out > 0) {
-        lda_note(corpus, "%llu of %llu files have no word and are left out, first %s",
+        lda_note(corpus, "%llu of %llu files are left out, as they have no word; the first is %s",
                  (unsigned long long)reader->left_out, (unsigned long long)number, left_out);
     }
     reader->size.words = corpus->vocabulary->count;

@@ -272,8 +272,9 @@ TEST(what_is_no_text_is_refused) {
 
 TEST(documents_without_words_are_told) {
     assert_reads(any, "the cat\n\n12 13\nwell\n7\n", "#0(the cat) #3(well) ",
-                 "input: 2 of 4 documents have no word and are left out, first document 3");
-    assert_reads(any, "id,text\na,\nb,the cat\nc,12\n", "b(the cat) ", "2 of 3 documents have no word");
+                 "input: 2 of 4 documents are left out, as they have no word; the first is document 3");
+    assert_reads(any, "id,text\na,\nb,the cat\nc,12\n", "b(the cat) ",
+                 "2 of 3 documents are left out, as they have no word");
     assert_reads(any, "0\n1 2:1\n0\n", "#1(2) ", ""); /* lda-c says by itself that there is none */
     struct read_text read;
     struct error error;
@@ -281,7 +282,7 @@ TEST(documents_without_words_are_told) {
     write_text("texts/2", "2 7 1\n3 9 1\n");
     assert_int_equal(read_file("texts", any, &read, &error), 0);
     assert_string_equal(read.text, "#0(the cat) ");
-    assert_string_equal(read.notes, "texts: 1 of 2 files have no word and are left out, first 2");
+    assert_string_equal(read.notes, "texts: 1 of 2 files are left out, as they have no word; the first is 2");
 }
 
 TEST(documents_without_words_are_passed_on) {

@@ -23,13 +23,13 @@ struct iteration_measure {
 };
 
 struct feature {
-    /* A controller begins; it may continue a job of the store, whose members it has already. */
+    /* The controller begins. If it continues a job of the store, it has the job's members already. */
     void (*open)(struct controller *controller);
     /* A member has joined. */
     void (*joined)(struct controller *controller, struct member *member);
     /* A message has come that is possible, before the controller itself takes it. `member` is the node that sent it;
-     * NULL: another actor. A feature that gives members up invalidates members' addresses; nobody else may then need
-     * messages of that type. */
+     * NULL: another actor. Giving members up moves the others in memory, so the feature that does it here must be the
+     * only one to receive messages of that type. */
     void (*receive)(struct controller *controller, actor_id from, struct member *member, const struct message *message);
     /* A clock was completed, of which these are the reports. */
     void (*clock)(struct controller *controller, const struct clock_window *clock);

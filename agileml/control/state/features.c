@@ -20,38 +20,42 @@ static const struct feature *const table[] = {
 enum { FEATURES = sizeof table / sizeof *table };
 
 #define EACH(call, ...)                                                                                                \
-    for (unsigned f = 0; f < FEATURES; f++) {                                                                          \
-        if (table[f]->call != NULL) {                                                                                  \
-            table[f]->call(__VA_ARGS__);                                                                               \
+    do {                                                                                                               \
+        for (unsigned f = 0; f < FEATURES; f++) {                                                                      \
+            if (table[f]->call != NULL) {                                                                              \
+                table[f]->call(__VA_ARGS__);                                                                           \
+            }                                                                                                          \
         }                                                                                                              \
-    }
+    } while (0)
 
 void features_open(struct controller *controller) {
-    EACH(open, controller)
+    EACH(open, controller);
 }
 
 void features_joined(struct controller *controller, struct member *member) {
-    EACH(joined, controller, member)
+    EACH(joined, controller, member);
 }
 
 void features_receive(struct controller *controller, actor_id from, struct member *member,
                       const struct message *message) {
-    EACH(receive, controller, from, member, message)
+    EACH(receive, controller, from, member, message);
 }
 
 void features_clock(struct controller *controller, const struct clock_window *clock) {
-    EACH(clock, controller, clock)
+    EACH(clock, controller, clock);
 }
 
 void features_iteration(struct controller *controller, const struct iteration_measure *measure) {
-    EACH(iteration, controller, measure)
+    EACH(iteration, controller, measure);
 }
 
 void features_plan(const struct controller *controller, const unsigned count[TIERS], enum stage *stage) {
-    EACH(plan, controller, count, stage)
+    EACH(plan, controller, count, stage);
 }
 
-void features_check(struct controller *controller, uint64_t now_us){EACH(check, controller, now_us)}
+void features_check(struct controller *controller, uint64_t now_us) {
+    EACH(check, controller, now_us);
+}
 
 uint64_t features_due_us(const struct controller *controller, uint64_t now_us) {
     uint64_t next_us = UINT64_MAX;
@@ -63,7 +67,7 @@ uint64_t features_due_us(const struct controller *controller, uint64_t now_us) {
 }
 
 void features_broke(struct controller *controller, actor_id peer) {
-    EACH(broke, controller, peer)
+    EACH(broke, controller, peer);
 }
 
 bool features_dialed(struct controller *controller, actor_id peer, uint64_t began_us, bool listens) {
@@ -75,9 +79,9 @@ bool features_dialed(struct controller *controller, actor_id peer, uint64_t bega
 }
 
 void features_acknowledge(const struct controller *controller, struct message_heartbeat_ack *ack) {
-    EACH(acknowledge, controller, ack)
+    EACH(acknowledge, controller, ack);
 }
 
 void features_report(const struct controller *controller, struct json_t *object, bool summary) {
-    EACH(report, controller, object, summary)
+    EACH(report, controller, object, summary);
 }

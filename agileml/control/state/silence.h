@@ -17,7 +17,8 @@ struct silence {
 };
 
 struct silences {
-    uint64_t doubt_until_us; /* most members are silent at once: none is given up before this time; 0: not so */
+    uint64_t
+        doubt_until_us; /* none is given up before this time, as most members are silent at once; 0: most are heard */
 };
 
 extern const struct feature silence_feature;
