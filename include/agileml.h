@@ -46,7 +46,7 @@ enum {
     AML_ITEM_BYTES_MAX = 1 << 20,  /* bytes that an item carries */
     AML_VARIED_ROWS_MAX = 1 << 20, /* rows that a varied item names, in all its runs together */
     AML_VARIED_RUNS_MAX = 16,      /* number of runs of a varied item */
-    AML_STAGES_MAX = 16,
+    AML_TRANSFORMS_MAX = 16,
     AML_INPUT_MARKS_MAX = 8, /* marks that a process reports */
     AML_INPUT_MARK_BYTES_MAX = 31,
     AML_NOTES_MAX = 64,      /* different notes shown for a job */
@@ -118,27 +118,34 @@ struct aml_metric {
                     * to it, and only the latest evaluated clock counts */
 };
 
-/* Advanced. A stage transforms each item, anew in each iteration, before `clock` gets it. For instance, it shifts
- * images a little. Stages form a chain: each one takes the output of the stage before it.
+/* Advanced. A transform changes each item, anew in each iteration, before `clock` gets it. For instance, it shifts
+ * images a little. They form a chain: each takes the output of the transform before it.
  *
- * A stage gets its item, and random bits that depend only on --seed, the item and the iteration. So a stage makes
- * the same output wherever and whenever it runs. It may call only aml_error and aml_seed. A stage with
- * AML_STAGE_STATE may also read rows by key (aml_read_param, aml_read_params), aml_iteration, aml_total and
- * aml_total_maximum; then it runs in the process that trains on the item. (GoldMiner, Zhao et al., 2023, section
- * 3.2.) */
+ * A transform gets its item, and random bits that depend only on --seed, the item and the iteration. So a transform
+ * makes the same output wherever and whenever it runs. It may call only aml_error and aml_seed. A transform with
+ * AML_TRANSFORM_STATE may also read rows by key (aml_read_param, aml_read_params), aml_iteration, aml_total and
+ * aml_total_maximum; then it runs in the process that trains on the item. (GoldMiner, Zhao et al., 2023, section 3.2.)
+ * */
 enum {
-    AML_STAGE_STATE = 1, /* the stage depends on more than its item */
-    AML_STAGE_TRAIN = 2  /* the stage is skipped for test items; its output has as many bytes as its input */
+    AML_TRANSFORM_STATE = 1, /* the transform depends on more than its item */
+    AML_TRANSFORM_TRAIN = 2, /* the transform is skipped for test items; its output has as many bytes as its input */
+
+    /* Earlier names. */
+    AML_STAGES_MAX = AML_TRANSFORMS_MAX,
+    AML_STAGE_STATE = AML_TRANSFORM_STATE,
+    AML_STAGE_TRAIN = AML_TRANSFORM_TRAIN
 };
 
-struct aml_stage {
+#define aml_stage aml_transform /* an earlier name */
+
+struct aml_transform {
     const char *name; /* at most 31 bytes */
-    const char *from; /* the stage before; NULL: the stage takes the item as `read` emitted it */
+    const char *from; /* the transform before; NULL: the transform takes the item as `read` emitted it */
     unsigned flags;
     size_t bytes; /* of the output, at most AML_ITEM_BYTES_MAX */
     /* Makes `out` (aligned to 4 bytes, not initialized) from `in`, which is the item (for varied items, a struct
-     * aml_item) or the output of the stage before. Called in every thread, at once for different items. `context` is
-     * aml_app.context. */
+     * aml_item) or the output of the transform before. Called in every thread, at once for different items. `context`
+     * is aml_app.context. */
     int (*run)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
 };
 
@@ -201,11 +208,14 @@ struct aml_app {
      * field. */
     int slices;
 
-    /* Advanced. The stages of an item, ended by a NULL name, for items without rows. `clock` and `evaluate` get the
-     * last stage's output, padded to 4 bytes; aml_items returns items as `read` emitted them. A process keeps the
-     * stages' output for the items of one clock. Varied items are dealt as if they had equal sizes, as their outputs
-     * have. `configure` may set this field. NULL: no stages. */
-    const struct aml_stage *stages;
+    /* Advanced. The transforms of an item, ended by a NULL name, for items without rows. `clock` and `evaluate` get the
+     * last transform's output, padded to 4 bytes; aml_items returns items as `read` emitted them. A process keeps the
+     * transforms' output for the items of one clock. Varied items are dealt as if they had equal sizes, as their
+     * outputs have. `configure` may set this field. NULL: no transforms. */
+    union {
+        const struct aml_transform *transforms;
+        const struct aml_transform *stages; /* an earlier name */
+    };
 
     /* 1: `read` only emits items, adds to totals and names files; no other function depends on other data that
      * `read` leaves in memory. Then a node that takes over data receives it from nodes that have it, if there are
@@ -416,7 +426,7 @@ int aml_scan(aml_worker *worker, unsigned table,
  * result is no better than a constant. `proteus run` and the report show each text once for the job, however many
  * threads, processes and calls write it. So the text must not depend on the process. A note is no error: the job
  * continues. Notes are not for progress: after AML_NOTES_MAX different texts one line says that more were left out.
- * In any function of the app but its stages, any thread. With --check nothing is shown, as the job's nodes call
+ * In any function of the app but its transforms, any thread. With --check nothing is shown, as the job's nodes call
  * `configure` again. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
@@ -488,7 +498,7 @@ double aml_metric_value(const aml_worker *worker, unsigned metric);
  * option is given, so aml_app.iterations counts as `configure` leaves it. In any function. */
 int64_t aml_iterations(const aml_worker *worker);
 /* Returns 1 when the process only checks options and input (--check, with which `proteus run` begins). Then
- * `configure` may skip work that is slow and can't fail. In any function but a stage. */
+ * `configure` may skip work that is slow and can't fail. In any function but a transform. */
 int aml_only_checks(const aml_worker *worker);
 
 /* ---- Randomness: for choices that must be the same in every process, such as test items or start values ---- */

@@ -216,9 +216,9 @@ int command_run(int argc, char **argv) {
          "a new folder that keeps the bill, logs and the like"},
         OPTIONS_TOPIC("feeders", "nodes that prepare data"),
         {"feeders", "N", AML_OPTION_STRING, &options.feeders_text, 0, 0,
-         "nodes that run the app's stages for the others; auto or auto:MAX: the job chooses how many, at most MAX (not "
-         "given: as many as the processors left allow), and their threads, together at most the processors left, or "
-         "MAX if that is more"},
+         "nodes that run the app's transforms for the others; auto or auto:MAX: the job chooses how many, at most MAX "
+         "(not given: as many as the processors left allow), and their threads, together at most the processors left, "
+         "or MAX if that is more"},
         OPTIONS_TOPIC("elastic", "stages, failures"),
         {"events", "FILE", AML_OPTION_STRING, &options.events_path, 0, 0,
          "planned events of the nodes and the controller"},

@@ -65,7 +65,7 @@ static double start_value(const struct start *start, uint64_t key, uint32_t at) 
 
 /* The generated module's: */
 static void start_python(unsigned table, uint64_t key, void *row);
-static int run_stage(aml_worker *worker, unsigned stage, uint64_t random, const void *in, void *out);
+static int run_transform(aml_worker *worker, unsigned transform, uint64_t random, const void *in, void *out);
 
 static void start_row(void *context, unsigned table, uint64_t key, void *row) {
     const struct binding *binding = context;
@@ -79,18 +79,18 @@ static void start_row(void *context, unsigned table, uint64_t key, void *row) {
     }
 }
 
-/* The library does not tell a start function which table it is for, nor a stage's function which stage: so each table
- * and each stage has a C function of its own. */
+/* The library does not tell a start function which table it is for, nor a transform's function which transform: so each
+ * table and each transform has a C function of its own. */
 #define START(table)                                                                                                   \
     static void start_of_##table(void *context, uint64_t key, void *row) {                                             \
         start_row(context, table, key, row);                                                                           \
     }
-#define STAGE(stage)                                                                                                   \
-    static int stage_##stage(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {          \
+#define TRANSFORM(transform)                                                                                           \
+    static int transform_##transform(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {  \
         (void)context;                                                                                                 \
-        return run_stage(worker, stage, random, in, out);                                                              \
+        return run_transform(worker, transform, random, in, out);                                                      \
     }
-#define EACH(n) START(n) STAGE(n)
+#define EACH(n) START(n) TRANSFORM(n)
 EACH(0)
 EACH(1)
 EACH(2)
@@ -109,7 +109,7 @@ EACH(14)
 EACH(15)
 #undef EACH
 #undef START
-#undef STAGE
+#undef TRANSFORM
 
 typedef void start_function(void *context, uint64_t key, void *row);
 
@@ -120,13 +120,13 @@ static start_function *start_for(unsigned table) {
     return all[table];
 }
 
-typedef int stage_function(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
+typedef int transform_function(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
 
-static stage_function *stage_for(unsigned stage) {
-    static stage_function *const all[AML_STAGES_MAX] = {stage_0,  stage_1,  stage_2,  stage_3, stage_4,  stage_5,
-                                                        stage_6,  stage_7,  stage_8,  stage_9, stage_10, stage_11,
-                                                        stage_12, stage_13, stage_14, stage_15};
-    return all[stage];
+static transform_function *transform_for(unsigned transform) {
+    static transform_function *const all[AML_TRANSFORMS_MAX] = {
+        transform_0, transform_1, transform_2,  transform_3,  transform_4,  transform_5,  transform_6,  transform_7,
+        transform_8, transform_9, transform_10, transform_11, transform_12, transform_13, transform_14, transform_15};
+    return all[transform];
 }
 
 /* ---- Emitting many items by one call ---- */

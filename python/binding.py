@@ -48,10 +48,10 @@ struct aml_table {
     ...;
 };
 
-#define AML_STAGES_MAX ...
-#define AML_STAGE_STATE ...
-#define AML_STAGE_TRAIN ...
-struct aml_stage {
+#define AML_TRANSFORMS_MAX ...
+#define AML_TRANSFORM_STATE ...
+#define AML_TRANSFORM_TRAIN ...
+struct aml_transform {
     const char *name;
     const char *from;
     unsigned flags;
@@ -100,7 +100,7 @@ struct aml_app {
     int lots;
     int strategies;
     int slices;
-    const struct aml_stage *stages;
+    const struct aml_transform *transforms;
     int read_only_emits;
     int64_t iterations;
     int64_t clocks_per_iteration;
@@ -226,8 +226,8 @@ struct batch {
 };
 typedef void start_function(void *context, uint64_t key, void *row);
 start_function *start_for(unsigned table);
-typedef int stage_function(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
-stage_function *stage_for(unsigned stage);
+typedef int transform_function(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
+transform_function *transform_for(unsigned transform);
 int read_groups(aml_worker *worker, const char *path,
                 int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context);
 int rows_add_elements(aml_worker *worker, unsigned table, int given, const struct aml_rows *rows, enum aml_type type,
@@ -257,7 +257,7 @@ extern "Python" {
     int each_file(aml_worker *worker, const char *path, void *context);
     int each_rows(void *context, const uint64_t *keys, const void *rows, size_t count);
     void start_python(unsigned table, uint64_t key, void *row);
-    int run_stage(aml_worker *worker, unsigned stage, uint64_t random, const void *in, void *out);
+    int run_transform(aml_worker *worker, unsigned transform, uint64_t random, const void *in, void *out);
     int apply_python(const struct aml_steps *steps, const void *table);
 }
 """

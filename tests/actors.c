@@ -247,25 +247,25 @@ static unsigned hook_feeds(void *context) {
     return ((struct actors *)context)->fed ? 2 : 0;
 }
 
-static unsigned hook_feed_stages(void *context) {
+static unsigned hook_feed_transforms(void *context) {
     (void)context;
     return 1;
 }
 
 /* Accepts even clocks and never finishes their batches; refuses odd clocks. */
-static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned transforms, const uint32_t *shards,
                            unsigned count) {
     (void)context;
-    (void)stages;
+    (void)transforms;
     (void)set;
     (void)shards;
     (void)count;
     return clock % 2 == 0;
 }
 
-static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned stages,
+static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned transforms,
                            const void *bytes, size_t size, bool own) {
-    (void)stages;
+    (void)transforms;
     (void)own;
     (void)context;
     (void)set;
@@ -321,7 +321,7 @@ static void open_node(struct actors *actors) {
                                              .end = end_controller,
                                              .rejoin = hook_rejoin,
                                              .feeds = hook_feeds,
-                                             .feed_stages = hook_feed_stages,
+                                             .feed_transforms = hook_feed_transforms,
                                              .feed_make = hook_feed_make,
                                              .feed_take = hook_feed_take,
                                              .feed_drop = hook_feed_drop,

@@ -22,7 +22,7 @@ enum actors_kind {
 
 struct actors {
     struct fake_io io;
-    bool fed; /* the node's app has stages for feeders */
+    bool fed; /* the node's app has transforms for feeders */
     enum actors_kind kind;
     struct job job;
     unsigned ended; /* calls of the end and rejoin hooks */

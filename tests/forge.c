@@ -150,7 +150,7 @@ static bool forge_peer(unsigned service, unsigned kind, struct message *message)
         add_frame(message, sizeof(struct wire_metric_sum));
         break;
     case SERVICE_FEED *PEER_KINDS_MAX + FEED_ASK:
-        message->peer.feed.stages = 1;
+        message->peer.feed.transforms = 1;
         add_frame(message, sizeof(uint32_t));
         break;
     case SERVICE_FEED *PEER_KINDS_MAX + FEED_DONE:

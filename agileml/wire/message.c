@@ -124,7 +124,7 @@ static const struct layout LAYOUTS[] = {
                            U64(progress.disk_bytes, ANY),
                            U64(progress.items_fed, ITEMS),
                            U64(progress.feed_wait_us, TIME),
-                           U64(progress.stages_us, TIME),
+                           U64(progress.transforms_us, TIME),
                            U64(progress.disk_wait_us, TIME)}},
     [MESSAGE_HEARTBEAT] = {"HEARTBEAT",
                            NO_FRAMES,

@@ -59,7 +59,7 @@ enum {
     WIRE_STATUS_MAX = 1 << 26,      /* the answer to STATUS */
     WIRE_LOTS_MAX = 8,              /* of a node */
     WIRE_FEED_SHARDS_MAX = 64,      /* in one FEED_ASK or its answer */
-    WIRE_STAGES_MAX = 16,           /* of an app */
+    WIRE_TRANSFORMS_MAX = 16,       /* of an app */
     WIRE_BATCH_BYTES_MAX = 1 << 26, /* of one batch */
     WIRE_FEED_BYTES_MAX = 1 << 27,  /* of all batches in one FEED_DONE */
     MESSAGE_FRAMES_MAX = 2 + 2 * WIRE_TABLES_MAX
@@ -245,14 +245,14 @@ struct message_progress {
     uint64_t evaluate_us; /* wall time of the clock's evaluation; part of `clock_us` */
     uint64_t bytes_sent;  /* over the network by this node since it started */
     uint64_t bytes_received;
-    uint64_t bytes_read;   /* of input files, since the node began */
-    uint64_t shards_taken; /* data shards received from other nodes, since the node began */
-    uint64_t memory_bytes; /* resident set size; 0 when unknown */
-    uint64_t disk_bytes;   /* on local disk now, of data that does not fit in memory */
-    uint64_t items_fed;    /* items in batches that feeders have made; part of `items` */
-    uint64_t feed_wait_us; /* how long the clock waited for batches without making any itself */
-    uint64_t stages_us;    /* how long the node itself ran stages that feeders can run; 0 if they are cheap */
-    uint64_t disk_wait_us; /* how long clocks have waited for the local disk, since the node began */
+    uint64_t bytes_read;    /* of input files, since the node began */
+    uint64_t shards_taken;  /* data shards received from other nodes, since the node began */
+    uint64_t memory_bytes;  /* resident set size; 0 when unknown */
+    uint64_t disk_bytes;    /* on local disk now, of data that does not fit in memory */
+    uint64_t items_fed;     /* items in batches that feeders have made; part of `items` */
+    uint64_t feed_wait_us;  /* how long the clock waited for batches without making any itself */
+    uint64_t transforms_us; /* how long the node itself ran transforms that feeders can run; 0 if they are cheap */
+    uint64_t disk_wait_us;  /* how long clocks have waited for the local disk, since the node began */
 };
 
 /* A node reports how long it has waited for each server's state since its last WAITS. Never repeated. Frame: struct

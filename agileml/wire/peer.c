@@ -57,7 +57,7 @@ static int feed_check(const struct message *message, struct error *error) {
 #define FEED                                                                                                           \
     {                                                                                                                  \
         U64(peer.feed.clock, CLOCK), U64(peer.feed.claim, ANY), U64(peer.feed.begun, CLOCK),                           \
-            U8(peer.feed.stages, WIRE_STAGES_MAX)                                                                      \
+            U8(peer.feed.transforms, WIRE_TRANSFORMS_MAX)                                                              \
     }
 #define GOSSIP                                                                                                         \
     { U64(peer.gossip.clock, CLOCK), U64(peer.gossip.claim, ANY) }

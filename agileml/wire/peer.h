@@ -81,12 +81,12 @@ enum feed_kind { FEED_ASK, FEED_DONE, FEED_GONE };
 
 struct peer_feed {
     uint64_t clock;
-    uint64_t claim; /* of the request, unique for the node that sends it; the answers repeat it */
-    uint64_t begun; /* FEED_ASK: the node needs no more batches of clocks up to this one */
-    uint8_t stages; /* FEED_ASK: the batches are the output of so many of the app's first stages */
+    uint64_t claim;     /* of the request, unique for the node that sends it; the answers repeat it */
+    uint64_t begun;     /* FEED_ASK: the node needs no more batches of clocks up to this one */
+    uint8_t transforms; /* FEED_ASK: the batches are the output of so many of the app's first transforms */
 };
 
-/* A batch: the items of a data shard in a clock, as the app's stages have made them. */
+/* A batch: the items of a data shard in a clock, as the app's transforms have made them. */
 struct wire_batch {
     uint32_t shard;
     uint32_t bytes; /* at most WIRE_BATCH_BYTES_MAX */

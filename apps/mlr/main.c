@@ -233,16 +233,16 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
     if (asked && !mlr->input.dense) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected dense samples, these are sparse (see --layout)");
     }
-    bool stages = mlr->input.shift > 0 || samples_input_has_images(&mlr->input);
-    if (asked && stages) {
+    bool transforms = mlr->input.shift > 0 || samples_input_has_images(&mlr->input);
+    if (asked && transforms) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected %s, as the device keeps the samples",
                          mlr->input.shift > 0 ? "no --shift" : "no images that are decoded in each iteration");
     }
     if (asked && server_steps(mlr)) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected --optimizer sgd, got %s", mlr->optimizer.name);
     }
-    mlr->with_device = asked || (mlr->device_choice == NN_DEVICE_AUTO && mlr->input.dense && !mlr->narrow && !stages &&
-                                 !server_steps(mlr));
+    mlr->with_device = asked || (mlr->device_choice == NN_DEVICE_AUTO && mlr->input.dense && !mlr->narrow &&
+                                 !transforms && !server_steps(mlr));
     return mlr->with_device ? nn_device_find(worker, mlr->device_choice, &mlr->with_device) : 0;
 }
 
@@ -490,7 +490,7 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     mlr->narrow = mlr->input.dense && (mlr->momentum == 0 || server_steps(mlr)) &&
                   mlr_narrow_choose(mlr->input.survey.features, mlr->input.survey.labels.count, &mlr->narrow_kernel);
     nn_blas_begin();
-    result = samples_input_declare_stages(worker, &mlr->input, app);
+    result = samples_input_declare_transforms(worker, &mlr->input, app);
     return result != 0 ? result : choose_device(worker, mlr);
 }
 

@@ -322,7 +322,7 @@ static int net_configure(aml_worker *worker, struct aml_app *app) {
     }
     net->steps.clocks = (double)app->clocks_per_iteration;
     nn_blas_begin();
-    result = samples_input_declare_stages(worker, input, app);
+    result = samples_input_declare_transforms(worker, input, app);
     return result != 0 ? result : nn_device_find(worker, net->device_choice, &net->with_device);
 }
 

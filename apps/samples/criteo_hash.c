@@ -154,7 +154,7 @@ static inline int hash_integer(unsigned number, uint64_t seed, const struct crit
     return 0;
 }
 
-/* ---- The stage ---- */
+/* ---- The transform ---- */
 
 static inline void add_slot(struct criteo_hash_features *features, uint32_t slot) {
     uint16_t *seen = &features->seen[slot & SEEN_MASK];

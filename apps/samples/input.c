@@ -258,7 +258,7 @@ void samples_input_mark(aml_worker *worker, const struct samples_input *input) {
     }
 }
 
-/* ---- Stages ---- */
+/* ---- Transforms ---- */
 
 static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
     const struct samples_input *input = context;
@@ -301,10 +301,10 @@ static int check_shift(aml_worker *worker, struct samples_input *input) {
     return 0;
 }
 
-int samples_input_declare_stages(aml_worker *worker, struct samples_input *input, struct aml_app *app) {
+int samples_input_declare_transforms(aml_worker *worker, struct samples_input *input, struct aml_app *app) {
     bool images = samples_input_has_images(input);
-    struct aml_stage *stage = input->stages;
-    assert(app->context == input); /* the stages' context, too */
+    struct aml_transform *transform = input->transforms;
+    assert(app->context == input); /* the transforms' context, too */
     size_t dense_bytes = app->item_bytes;
     if (!input->dense && (images || input->shift > 0)) {
         return aml_error(worker, AML_EINPUT, "%s: expected dense samples, these are sparse (see --layout)",
@@ -314,20 +314,21 @@ int samples_input_declare_stages(aml_worker *worker, struct samples_input *input
     if (images) {
         app->item_varied = 1;
         app->item_bytes = 0;
-        *stage++ = (struct aml_stage){.name = "decode", .bytes = input_images_bytes(input), .run = input_images_decode};
+        *transform++ =
+            (struct aml_transform){.name = "decode", .bytes = input_images_bytes(input), .run = input_images_decode};
     }
     if (input->shift > 0) {
-        *stage++ = (struct aml_stage){.name = "shift",
-                                      .from = images ? "decode" : NULL,
-                                      .flags = AML_STAGE_TRAIN,
-                                      .bytes = images ? input_images_bytes(input) : dense_bytes,
-                                      .run = run_shift};
+        *transform++ = (struct aml_transform){.name = "shift",
+                                              .from = images ? "decode" : NULL,
+                                              .flags = AML_TRANSFORM_TRAIN,
+                                              .bytes = images ? input_images_bytes(input) : dense_bytes,
+                                              .run = run_shift};
     }
     if (images) {
-        *stage = (struct aml_stage){
-            .name = "scale", .from = stage[-1].name, .bytes = dense_bytes, .run = input_images_scale};
+        *transform = (struct aml_transform){
+            .name = "scale", .from = transform[-1].name, .bytes = dense_bytes, .run = input_images_scale};
     }
-    app->stages = stage != input->stages ? input->stages : NULL;
+    app->transforms = transform != input->transforms ? input->transforms : NULL;
     return result;
 }
 

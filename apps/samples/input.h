@@ -61,7 +61,7 @@ struct samples_input {
     uint64_t seed;
     float *zeros;             /* [features] the scaled values of a sample of zeros; NULL: all are 0 */
     struct image_shape image; /* set with `shift`, or by samples_input_find_image */
-    struct aml_stage stages[4];
+    struct aml_transform transforms[4];
 };
 
 enum { SAMPLES_OPTIONS = 14 };
@@ -78,7 +78,7 @@ int samples_input_check(aml_worker *worker, struct samples_input *input, const c
 /* Sets the format and the scaling, by their names. */
 int samples_input_choices(struct samples_input *input, struct error *error);
 
-/* Whether the samples are images in tar files. Then items are compressed images, from which stages make dense
+/* Whether the samples are images in tar files. Then items are compressed images, from which transforms make dense
  * samples. Call it after samples_input_check. */
 static inline bool samples_input_has_images(const struct samples_input *input) {
     return input->file.format == SAMPLES_TAR;
@@ -97,9 +97,9 @@ void samples_input_standardize(aml_worker *worker, struct samples_input *input, 
  * Returns false when the features don't form such an image. */
 bool samples_input_find_image(struct samples_input *input);
 
-/* Declares the stages that make dense samples, if any: those of images (input_images.h), and --shift. The app has
+/* Declares the transforms that make dense samples, if any: those of images (input_images.h), and --shift. The app has
  * declared its items for dense samples; for images this changes them to varied items. In `configure`. */
-int samples_input_declare_stages(aml_worker *worker, struct samples_input *input, struct aml_app *app);
+int samples_input_declare_transforms(aml_worker *worker, struct samples_input *input, struct aml_app *app);
 
 /* Emits all samples as items: aml_app.read. */
 int samples_input_read(aml_worker *worker, void *input);

@@ -84,7 +84,7 @@ int input_images_survey(aml_worker *worker, struct samples_input *input) {
                            SAMPLES_DENSE_MAX);
 }
 
-/* ---- Stages ---- */
+/* ---- Transforms ---- */
 
 static size_t label_at(const struct samples_input *input) {
     return (image_values(&input->file.images.shape) + 3) / 4 * 4;

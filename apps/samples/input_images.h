@@ -1,5 +1,5 @@
-/* Images as the input of an app (input.h): emits them as items, and has the stages that make dense samples of items.
- * An item contains the compressed image of the file, so memory, disk and network also hold compressed images.
+/* Images as the input of an app (input.h): emits them as items, and has the transforms that make dense samples of
+ * items. An item contains the compressed image of the file, so memory, disk and network also hold compressed images.
  *
  *   decode   item -> the pixels, resized, as bytes, and the label
  *   shift    moves the pixels, with --shift
@@ -12,7 +12,7 @@
 /* Makes the survey. Chooses the shape of all images by --image-size, --channels and the first image. In `configure`. */
 int input_images_survey(aml_worker *worker, struct samples_input *input);
 
-/* The stages `decode` and `scale`, whose context is the struct samples_input. */
+/* The transforms `decode` and `scale`, whose context is the struct samples_input. */
 int input_images_decode(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
 int input_images_scale(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
 

@@ -1,4 +1,4 @@
-/* A trainer's requests to its feeders. A batch of records is made by the stages that run on feeders, from one data
+/* A trainer's requests to its feeders. A batch of records is made by the transforms that run on feeders, from one data
  * shard for one clock. Chooses the feeder for each batch, limits the bytes that may be on their way or unused, asks
  * another feeder when an answer is late, and takes each batch once. Pure state: no sockets, no clock reads. Only the
  * simulation bench/feed (docs/feed.md) uses it; in jobs workers/node/node_feed.c decides.

@@ -9,8 +9,8 @@ App, main             for apps of your own, with parameters (Table), numbers in 
 docs/python.md has a tutorial and says more."""
 
 from ._app import App, main
-from ._declare import (FTRL, AdaGrad, Adam, Metric, Momentum, Normal, Optimizer, Option, Stage, Steps, Table, Uniform,
-                       stage)
+from ._declare import (FTRL, AdaGrad, Adam, Metric, Momentum, Normal, Optimizer, Option, Stage, Steps, Table, Transform,
+                       Uniform, stage, transform)
 from ._errors import InputError
 from ._job import Job, JobError, Report, run, start
 from ._worker import Items, Lines, Rows, VariedItem, VariedItems, Worker
@@ -19,6 +19,6 @@ from .models import LogisticRegressionModel, MatrixFactorizationModel, ModelErro
 __all__ = [
     "AdaGrad", "Adam", "App", "FTRL", "InputError", "Items", "Job", "JobError", "Lines", "LogisticRegressionModel",
     "MatrixFactorizationModel", "Metric", "ModelError", "Momentum", "NetworkModel", "Normal", "Optimizer", "Option",
-    "Report", "Rows", "Stage", "Steps", "Table", "TopicModel", "Uniform", "VariedItem", "VariedItems", "Worker", "load",
-    "main", "run", "stage", "start",
+    "Report", "Rows", "Stage", "Steps", "Table", "TopicModel", "Transform", "Uniform", "VariedItem", "VariedItems",
+    "Worker", "load", "main", "run", "stage", "start", "transform",
 ]

@@ -9,18 +9,18 @@ import numpy as np
 
 from . import _worker
 from ._binding import ffi, lib
-from ._declare import Metric, Option, Optimizer, Stage, Steps, Table
+from ._declare import Metric, Option, Optimizer, Transform, Steps, Table
 from ._errors import InputError, describe, end_process, report
 
 _running = None  # libagileml runs one app in a process
 
 
 _DECLARED = {Table: "proteus.Table", Metric: "proteus.Metric", Option: "proteus.Option",
-              Stage: "method with @proteus.stage()"}
+              Transform: "method with @proteus.transform()"}
 
 
 def _shape_of(item):
-    """The dtype and the shape that `item` of an app or of a stage says."""
+    """The dtype and the shape that `item` of an app or of a transform says."""
     if isinstance(item, tuple):
         return np.dtype(item[0]), tuple(np.atleast_1d(item[1]).tolist())
     dtype = np.dtype(item)
@@ -43,7 +43,7 @@ class App:
     evaluate(self, worker, items)  Optional: measures on test items after a clock, and changes no rows.
     finish(self, worker)           Optional: saves the model. In one process, after the last clock.
 
-    `items` is Items, or VariedItems where `varied` is set. Methods with the decorator `stage` make something of each
+    `items` is Items, or VariedItems where `varied` is set. Methods with the decorator `transform` make something of an
     item before `clock` gets it. An exception that leaves any of these functions ends the job.
 
     Other attributes, each with its default. agileml.h says more of them, under the same names:
@@ -83,8 +83,8 @@ class App:
         raise NotImplementedError("the app has no function clock")
 
     def __init__(self):
-        self._tables, self._metrics, self._options, self._stages = {}, {}, {}, {}
-        kinds = {Table: self._tables, Metric: self._metrics, Option: self._options, Stage: self._stages}
+        self._tables, self._metrics, self._options, self._transforms = {}, {}, {}, {}
+        kinds = {Table: self._tables, Metric: self._metrics, Option: self._options, Transform: self._transforms}
         declared_in = {}
         for base in reversed(type(self).__mro__):
             for name, value in vars(base).items():
@@ -99,7 +99,7 @@ class App:
                     declared_in[name] = (kind, base)
                     kinds[kind][name] = copy.copy(value)
                     setattr(self, name, kinds[kind][name] if kind is not Option else value.default)
-        for known in self._tables, self._metrics, self._stages:
+        for known in self._tables, self._metrics, self._transforms:
             for index, declared in enumerate(known.values()):
                 declared.index = index
 
@@ -122,9 +122,9 @@ class _Program:
         self.struct = ffi.new("struct aml_app *")
         self.binding = ffi.new("struct binding *")
         self.targets = {}
-        self.made = {}  # with stages: the dtype and shape of what `clock` and `evaluate` get
+        self.made = {}  # with transforms: the dtype and shape of what `clock` and `evaluate` get
         self.by_index = list(app._tables.values())
-        self.stages = list(app._stages.values())
+        self.transforms = list(app._transforms.values())
         self._fill()
 
     def text(self, value):
@@ -227,37 +227,37 @@ class _Program:
             raise ValueError(f"{len(app._tables)} tables: expected {lib.BINDING_TABLES_MAX} at most")
         for table in app._tables.values():
             self._complete_table(table, seed)
-        self._complete_stages()
+        self._complete_transforms()
 
-    def _complete_stages(self):
-        if len(self.stages) > lib.AML_STAGES_MAX:
-            raise ValueError(f"{len(self.stages)} stages: expected {lib.AML_STAGES_MAX} at most")
-        specs = self.array("struct aml_stage[]", len(self.stages) + 1)
+    def _complete_transforms(self):
+        if len(self.transforms) > lib.AML_TRANSFORMS_MAX:
+            raise ValueError(f"{len(self.transforms)} transforms: expected {lib.AML_TRANSFORMS_MAX} at most")
+        specs = self.array("struct aml_transform[]", len(self.transforms) + 1)
         made = (_worker.varied_dtype(self.app), None) if self.app.varied else self.app.item_shape()
         tested = None if self.app.varied else made  # what test items become
         before = ffi.NULL
-        for stage, spec in zip(self.stages, specs):
-            stage.gets = made
-            if stage.item is None and made[1] is None:
-                raise TypeError(f"stage {stage.name}: no item: expected the dtype and shape of what it returns, as "
+        for transform, spec in zip(self.transforms, specs):
+            transform.gets = made
+            if transform.item is None and made[1] is None:
+                raise TypeError(f"transform {transform.name}: no item: expected dtype and shape of what it returns, as "
                                 "what it gets differs in size")
-            made = made if stage.item is None else _shape_of(stage.item)
+            made = made if transform.item is None else _shape_of(transform.item)
             if made[0].hasobject:
-                raise TypeError(f"stage {stage.name}: item: dtype {made[0]}: Python objects can't go from process to "
+                raise TypeError(f"transform {transform.name}: item: dtype {made[0]}: Python objects can't go between "
                                 "process")
-            if stage.train and made != stage.gets:
-                raise TypeError(f"stage {stage.name}: item {made[0]} {made[1]}: expected {stage.gets[0]} "
-                                f"{stage.gets[1]} as it gets, since it is left out for test items")
-            stage.makes = made
-            tested = tested if stage.train else made
-            spec.name = self.text(stage.name)
+            if transform.train and made != transform.gets:
+                raise TypeError(f"transform {transform.name}: item {made[0]} {made[1]}: expected {transform.gets[0]} "
+                                f"{transform.gets[1]} as it gets, since it is left out for test items")
+            transform.makes = made
+            tested = tested if transform.train else made
+            spec.name = self.text(transform.name)
             setattr(spec, "from", before)
             before = spec.name
-            spec.flags = (lib.AML_STAGE_STATE if stage.state else 0) | (lib.AML_STAGE_TRAIN if stage.train else 0)
+            spec.flags = lib.AML_TRANSFORM_STATE * transform.state | lib.AML_TRANSFORM_TRAIN * transform.train
             spec.bytes = _worker.bytes_of(*made)
-            spec.run = lib.stage_for(stage.index)
-        if self.stages:
-            self.struct.stages = specs
+            spec.run = lib.transform_for(transform.index)
+        if self.transforms:
+            self.struct.transforms = specs
             self.made = {"clock": made, "evaluate": tested}
 
     def _complete_table(self, table, seed):
@@ -404,30 +404,31 @@ def start_python(index, key, row):
         end_process(error)
 
 
-def _stage_item(call, stage, source):
-    """What a stage gets: an array over the library's memory."""
-    dtype, shape = stage.gets
+def _transform_item(call, transform, source):
+    """What a transform gets: an array over the library's memory."""
+    dtype, shape = transform.gets
     if shape is None:  # a varied item without rows
         item = ffi.cast("struct aml_item *", source)
         if item.size % dtype.itemsize != 0:
             raise ValueError(f"an item of {item.size} bytes: expected a multiple of {dtype.itemsize}, as of {dtype}")
         source, shape = item + 1, (item.size // dtype.itemsize,)
-    return call.view(f"the item of stage {stage.name}", source, dtype, shape)
+    return call.view(f"the item of transform {transform.name}", source, dtype, shape)
 
 
 @_callback
-def run_stage(handle, index, random, source, target):
-    stage = _running.stages[index]
+def run_transform(handle, index, random, source, target):
+    transform = _running.transforms[index]
 
     def run(worker):
-        dtype, shape = stage.makes
-        made = stage.function(_running.app, worker, _stage_item(worker.call, stage, source))
+        dtype, shape = transform.makes
+        made = transform.function(_running.app, worker, _transform_item(worker.call, transform, source))
         if made is None:
-            raise TypeError(f"stage {stage.name} has returned nothing: expected an array of {dtype} {shape}")
-        values = _worker.as_values(f"what stage {stage.name} returned", made, dtype, shape, spread=False)
+            raise TypeError(f"transform {transform.name} has returned nothing: expected an array of {dtype} {shape}")
+        values = _worker.as_values(f"what transform {transform.name} returned", made, dtype, shape, spread=False)
         ffi.memmove(target, values.tobytes(), values.nbytes)
 
-    return _call(f"stage {stage.name}", handle, run, "a stage with state" if stage.state else "a stage", random)
+    kind = "a transform with state" if transform.state else "a transform"
+    return _call(f"transform {transform.name}", handle, run, kind, random)
 
 
 @_callback

@@ -115,9 +115,9 @@ class Optimizer:
         self.apply, self.state = apply, int(state)
 
 
-class Stage:
-    """A stage of the input (see the decorator `stage`). As an attribute of the app's object: `configure` may set
-    `item`; `function` is the method."""
+class Transform:
+    """A transform of the input (see the decorator `transform`). As an attribute of the app's object: `configure` may
+    set `item`; `function` is the method."""
 
     def __init__(self, function, item, train, state):
         self.function, self.item, self.train, self.state = function, item, train, state
@@ -125,29 +125,32 @@ class Stage:
         self.index = -1
 
 
-def stage(item=None, train: bool = False, state: bool = False) -> Callable[[Callable], Stage]:
-    """Makes a method a stage: what becomes of each item, anew in each iteration, before `clock` gets it, as when images
-    are decoded and shifted. Stages form a chain, in the order in which the class has them: the first gets the item as
-    `read` has emitted it, each other what the one before has returned, and `clock` and `evaluate` get what the last
-    has returned. Feeders (run_options={"feeders": 2}) run stages on other machines or processors.
+def transform(item=None, train: bool = False, state: bool = False) -> Callable[[Callable], Transform]:
+    """Makes a method a transform: what becomes of each item, anew in each iteration, before `clock` gets it, as when
+    images are decoded and shifted. They form a chain, in the order in which the class has them: the first gets the item
+    as `read` has emitted it, each other what the one before has returned, and `clock` and `evaluate` get what the last
+    has returned. Feeders (run_options={"feeders": 2}) run transforms on other machines or processors.
 
-    item   what the stage returns: a dtype, or a dtype and a shape, as (numpy.float32, (28, 28)). None: the same as it
-           gets. `configure` may set it: self.decode.item = ...
+    item   what the transform returns: a dtype, or a dtype and a shape, as (numpy.float32, (28, 28)). None: the same as
+           it gets. `configure` may set it: self.decode.item = ...
     train  True: it is left out for test items, and returns what it gets in dtype and shape.
     state  True: it may also use worker.table(...).read, worker.iteration, worker.total and worker.maximum. Then it runs
            where the item is trained on.
 
-        @proteus.stage((np.float32, (28, 28)), train=True)
+        @proteus.transform((np.float32, (28, 28)), train=True)
         def shift(self, worker, item):
             return np.roll(item, worker.random().integers(-2, 3, 2), axis=(0, 1))
 
     It is called for one item at a time: `item` is an array as the app's `item` says (of varied items [n]), read-only
-    and valid until the stage returns. worker.random() and worker.bits follow from --seed, the item and the iteration
+    and valid until the transform returns. worker.random() and worker.bits follow from --seed, item and iteration
     alone, and so must what it returns. Another dtype or shape than `item` says is an error, as for `emit`. For apps
     whose items name no rows."""
     if callable(item) and not isinstance(item, type):
-        raise TypeError("stage: expected parentheses, as @proteus.stage()")
-    return lambda function: Stage(function, item, train, state)
+        raise TypeError("transform: expected parentheses, as @proteus.transform()")
+    return lambda function: Transform(function, item, train, state)
+
+
+Stage, stage = Transform, transform  # earlier names
 
 
 class Table:

@@ -12,7 +12,7 @@ from ._binding import ffi, lib
 from ._errors import check
 
 AFTER_LOADING = ("begin", "clock", "evaluate", "finish")  # functions of the app that are called when the data is loaded
-READS_STATE = (*AFTER_LOADING, "a stage with state")  # functions that may read rows by key, and totals
+READS_STATE = (*AFTER_LOADING, "a transform with state")  # functions that may read rows by key, and totals
 STRATEGIES = {lib.AML_SSGD: "ssgd", lib.AML_SMA: "sma", lib.AML_ADPSGD: "adpsgd"}
 
 
@@ -251,7 +251,7 @@ class Rows:
 
     def read(self, keys) -> np.ndarray:
         """Copies of the rows of `keys`, [i, column]; for one key [column]. Rows that are not in this process's cache
-        yet are fetched, all by one trip. In `begin`, `clock`, `evaluate`, `finish` and stages with state."""
+        yet are fetched, all by one trip. In `begin`, `clock`, `evaluate`, `finish` and transforms with state."""
         self._worker.only_in(*READS_STATE)
         keys = as_keys(keys)
         values = np.empty(keys.shape + (self._table.width,), self._table.dtype)
@@ -341,7 +341,7 @@ def varied_dtype(app):
 
 
 def items_at(app, call, what, pointer, count, made=None):
-    """Items as `read` has emitted them, or with `made` as that dtype and shape, of a stage."""
+    """Items as `read` has emitted them, or with `made` as that dtype and shape, of a transform."""
     if app.varied and made is None:
         return VariedItems.at(call, what, pointer, count, varied_dtype(app))
     element, shape = made or app.item_shape()
@@ -540,7 +540,7 @@ class Worker:
 
     def note(self, text: str):
         """Says a line to the people who run the job, such as what was read; once for each text, whichever processes say
-        it. In all functions but stages."""
+        it. In all functions but transforms."""
         self.only_in("configure", "read", *AFTER_LOADING)
         lib.note_text(self.handle, text.encode(errors="replace"))
 
@@ -594,7 +594,7 @@ class Worker:
         return lib.aml_seed(self.handle)
 
     def random(self, *numbers: int) -> np.random.Generator:
-        """A generator of random numbers, which follow from --seed and the numbers given here alone (in a stage also
+        """A generator of random numbers, which follow from --seed and the numbers given here alone (in a transform also
         from the item and the iteration), so they are the same in every process: worker.random(worker.clock), say.
         Each call begins anew."""
         bits = self.seed if self._bits is None else self._bits
@@ -605,9 +605,9 @@ class Worker:
     @property
     def bits(self) -> int:
         """64 random bits that follow from --seed, the item and the iteration: much cheaper than random(). In a
-        stage."""
+        transform."""
         if self._bits is None:
-            raise RuntimeError(f"worker.bits: called in {self.call.function}: expected in a stage")
+            raise RuntimeError(f"worker.bits: called in {self.call.function}: expected in a transform")
         return self._bits
 
     # ---- Slices and strategies ----

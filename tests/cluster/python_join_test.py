@@ -134,7 +134,7 @@ class Join(unittest.TestCase):
         controller, address = self.controller("--reliable=1")
         node = self.node(address, "--iterations=1000000", "--pause=0.01")
         self.until('"event":"start"')
-        for app, options, expected in ((HERE / "python_stage_app.py", {}, "this is a job of mistaken, not of staged"),
+        for app, options, expected in ((HERE / "python_transform_app.py", {}, "a job of mistaken, not of transformed"),
                                        (APP, {"iterations": 7}, "other options than node-1 .*--iterations 7"),
                                        (APP, {"size": "huge"}, "--size huge: expected one of small, large")):
             with self.assertRaisesRegex(proteus.JobError, expected) as failed, \

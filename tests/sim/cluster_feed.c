@@ -9,7 +9,7 @@ enum {
     SECOND_US = 1000 * 1000,
     FEEDERS_MAX = 3,  /* at the job's start */
     TROUBLES_MAX = 6, /* faults of feeders in a job */
-    STAGES = 3,       /* stages that feeders may run */
+    TRANSFORMS = 3,   /* transforms that feeders may run */
     BATCH_WORDS = 24, /* words of a batch at most, after the first three */
     CREDIT = 3000,    /* bytes */
     THREADS_MAX = 4   /* threads of a feeder */
@@ -127,14 +127,14 @@ void cluster_feed_begin(struct cluster *cluster) {
 
 /* ---- Batches ---- */
 
-/* Returns a batch's content: shard, clock, seed, stages, and words that depend on them. */
-static struct buffer *batch_words(const struct cluster *cluster, uint32_t shard, uint64_t clock, unsigned stages) {
-    size_t count = 3 + hash_mix(shard ^ clock * 7 ^ stages) % BATCH_WORDS;
+/* Returns a batch's content: shard, clock, seed, transforms, and words that depend on them. */
+static struct buffer *batch_words(const struct cluster *cluster, uint32_t shard, uint64_t clock, unsigned transforms) {
+    size_t count = 3 + hash_mix(shard ^ clock * 7 ^ transforms) % BATCH_WORDS;
     struct buffer *bytes = buffer_new(count * sizeof(uint64_t));
     uint64_t *words = (void *)bytes->data;
     words[0] = shard;
     words[1] = clock;
-    words[2] = cluster->app.seed + stages;
+    words[2] = cluster->app.seed + transforms;
     for (size_t w = 3; w < count; w++) {
         words[w] = hash_mix(hash_mix(cluster->app.seed ^ shard) + clock * 31 + w);
     }
@@ -143,14 +143,14 @@ static struct buffer *batch_words(const struct cluster *cluster, uint32_t shard,
 
 static unsigned hook_feeds(void *context) {
     const struct cluster_node *node = context;
-    return node->cluster->feed.feeders > 0 ? STAGES : 0;
+    return node->cluster->feed.feeders > 0 ? TRANSFORMS : 0;
 }
 
-/* Each node now and then changes the number of stages that feeders run. */
-static unsigned hook_feed_stages(void *context) {
+/* Each node now and then changes the number of transforms that feeders run. */
+static unsigned hook_feed_transforms(void *context) {
     const struct cluster_node *node = context;
     uint64_t second = sim_now(node->cluster->sim) / SECOND_US;
-    return 1 + (unsigned)(hash_mix(node->cluster->options.seed ^ second << 8 ^ node->number) % STAGES);
+    return 1 + (unsigned)(hash_mix(node->cluster->options.seed ^ second << 8 ^ node->number) % TRANSFORMS);
 }
 
 static void make_done(void *context) {
@@ -162,7 +162,7 @@ static void make_done(void *context) {
     struct feed_made *made = &node->feed.making;
     for (unsigned b = 0; b < made->count; b++) {
         bool wrong = is_feeder(node) && cluster_mistake_due(cluster, MISTAKE_BATCH_OF_OTHER_CLOCK);
-        made->bytes[b] = batch_words(cluster, made->shards[b], made->clock + (wrong ? 1 : 0), node->feed.stages);
+        made->bytes[b] = batch_words(cluster, made->shards[b], made->clock + (wrong ? 1 : 0), node->feed.transforms);
         if (is_feeder(node) && cluster->options.campaign == CAMPAIGN_MAD && cluster_one_in(cluster, 200)) {
             made->bytes[b]->data[cluster_draw(cluster) % made->bytes[b]->size] ^= 1; /* a faulty feeder */
         }
@@ -183,7 +183,7 @@ static bool has_shard(const struct cluster_node *node, unsigned set, uint32_t sh
     return has;
 }
 
-static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned transforms, const uint32_t *shards,
                            unsigned count) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
@@ -191,7 +191,7 @@ static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned
         return false; /* no item is in memory: the data is on disk */
     }
     node->feed.making = (struct feed_made){.clock = clock, .count = count};
-    node->feed.stages = stages;
+    node->feed.transforms = transforms;
     unsigned most = is_feeder(node) && node_feeding_threads(&node->node) == 1 ? 1 : WIRE_FEED_SHARDS_MAX;
     bool good = count > 0 && count <= most && !node->feed.busy && !node->work.computing &&
                 !node->evaluation.under_way && node->work.helped == 0;
@@ -221,11 +221,11 @@ static struct cluster_fed *fed_find(struct cluster_node *node, uint32_t shard, u
     return NULL;
 }
 
-static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned stages,
+static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned transforms,
                            const void *bytes, size_t size, bool own) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
-    struct buffer *expected = batch_words(cluster, shard, clock, stages);
+    struct buffer *expected = batch_words(cluster, shard, clock, transforms);
     bool good = expected->size == size && memcmp(expected->data, bytes, size) == 0;
     buffer_drop(expected);
     if (!good && cluster->options.campaign == CAMPAIGN_MAD) {
@@ -264,7 +264,7 @@ static void hook_feed_drop(void *context, uint64_t clock_below) {
 
 void cluster_feed_hooks(struct node_hooks *hooks) {
     hooks->feeds = hook_feeds;
-    hooks->feed_stages = hook_feed_stages;
+    hooks->feed_transforms = hook_feed_transforms;
     hooks->feed_make = hook_feed_make;
     hooks->feed_take = hook_feed_take;
     hooks->feed_drop = hook_feed_drop;

@@ -149,12 +149,12 @@ struct cluster_node_feed {
     uint64_t below; /* batches of lower clocks were dropped */
     bool busy;      /* this feeder is making the batches of `making` */
     struct feed_made making;
-    unsigned stages; /* the stages to run for `making` */
+    unsigned transforms; /* the transforms to run for `making` */
 };
 
 /* The job's feeders. */
 struct cluster_feed {
-    unsigned feeders;  /* feeders at the job's start; 0: the app has no stages */
+    unsigned feeders;  /* feeders at the job's start; 0: the app has no transforms */
     unsigned troubles; /* faults that have hit feeders */
     /* The controller's members after its last step: feeders, and all others. */
     unsigned members, other_members;

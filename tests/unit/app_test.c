@@ -109,56 +109,58 @@ TEST(items) {
     assert_refused(fixture, "app app: item_rows 0 and item_bytes 4: expected 0 for both, as item_varied is set");
 }
 
-static int stage_nothing(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+static int transform_nothing(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
     return 0;
 }
 
-TEST(stages) {
-    struct aml_stage stages[AML_STAGES_MAX + 2] = {
-        {.name = "crop", .bytes = 16, .run = stage_nothing},
-        {.name = "turn", .from = "crop", .bytes = 16, .run = stage_nothing},
+TEST(transforms) {
+    struct aml_transform transforms[AML_TRANSFORMS_MAX + 2] = {
+        {.name = "crop", .bytes = 16, .run = transform_nothing},
+        {.name = "turn", .from = "crop", .bytes = 16, .run = transform_nothing},
     };
     struct fixture *fixture = sound_app();
-    fixture->app.stages = stages;
-    stages[0].flags = AML_STAGE_TRAIN;
-    assert_refused(fixture, "stage crop: expected no AML_STAGE_TRAIN: the first stage makes what is of one size of "
-                            "items that differ in size");
-    stages[0].flags = 0;
+    fixture->app.transforms = transforms;
+    transforms[0].flags = AML_TRANSFORM_TRAIN;
+    assert_refused(fixture,
+                   "transform crop: expected no AML_TRANSFORM_TRAIN: the first transform makes what is of one size of "
+                   "items that differ in size");
+    transforms[0].flags = 0;
     fixture->app.item_varied = 0;
     fixture->app.item_rows = 1;
-    assert_refused(fixture, "app app: stages: expected items without rows");
+    assert_refused(fixture, "app app: transforms: expected items without rows");
     fixture->app.item_rows = 0;
     fixture->app.item_bytes = 20;
-    stages[1].from = "crpo";
-    assert_refused(fixture, "stage turn: from crpo: expected crop, as stages form a chain");
-    stages[1].from = NULL;
-    assert_refused(fixture, "stage turn: from NULL: expected crop");
-    stages[1].from = "crop";
-    stages[0].from = "read";
-    assert_refused(fixture, "stage crop: from read: expected NULL");
-    stages[0].from = NULL;
-    stages[1].name = "crop";
-    assert_refused(fixture, "app app: stages[1].name 'crop': stages[0] has this name too");
-    stages[1].name = "a name of more than thirty-one bytes";
-    assert_refused(fixture, "app app: stages[1].name 'a name of more than thirty-one bytes': expected 1 to 31 bytes");
-    stages[1].name = "turn";
-    stages[1].bytes = 0;
-    assert_refused(fixture, "stage turn: bytes 0: 1 to 1048576 are possible");
-    stages[1].bytes = 12;
-    stages[1].flags = AML_STAGE_TRAIN;
-    assert_refused(fixture, "stage turn: bytes 12: expected 16 as in its input, as it is left out for test items");
-    stages[1].flags = 4;
-    assert_refused(fixture, "stage turn: flags 4: AML_STAGE_STATE and AML_STAGE_TRAIN are possible");
-    stages[1].flags = 0;
-    stages[1].run = NULL;
-    assert_refused(fixture, "stage turn: run is NULL: expected a function");
-    static char names[AML_STAGES_MAX + 1][8];
-    for (unsigned s = 0; s <= AML_STAGES_MAX; s++) {
+    transforms[1].from = "crpo";
+    assert_refused(fixture, "transform turn: from crpo: expected crop, as transforms form a chain");
+    transforms[1].from = NULL;
+    assert_refused(fixture, "transform turn: from NULL: expected crop");
+    transforms[1].from = "crop";
+    transforms[0].from = "read";
+    assert_refused(fixture, "transform crop: from read: expected NULL");
+    transforms[0].from = NULL;
+    transforms[1].name = "crop";
+    assert_refused(fixture, "app app: transforms[1].name 'crop': transforms[0] has this name too");
+    transforms[1].name = "a name of more than thirty-one bytes";
+    assert_refused(fixture,
+                   "app app: transforms[1].name 'a name of more than thirty-one bytes': expected 1 to 31 bytes");
+    transforms[1].name = "turn";
+    transforms[1].bytes = 0;
+    assert_refused(fixture, "transform turn: bytes 0: 1 to 1048576 are possible");
+    transforms[1].bytes = 12;
+    transforms[1].flags = AML_TRANSFORM_TRAIN;
+    assert_refused(fixture, "transform turn: bytes 12: expected 16 as in its input, as it is left out for test items");
+    transforms[1].flags = 4;
+    assert_refused(fixture, "transform turn: flags 4: AML_TRANSFORM_STATE and AML_TRANSFORM_TRAIN are possible");
+    transforms[1].flags = 0;
+    transforms[1].run = NULL;
+    assert_refused(fixture, "transform turn: run is NULL: expected a function");
+    static char names[AML_TRANSFORMS_MAX + 1][8];
+    for (unsigned s = 0; s <= AML_TRANSFORMS_MAX; s++) {
         snprintf(names[s], sizeof names[s], "s%u", s);
-        stages[s] =
-            (struct aml_stage){.name = names[s], .from = s > 0 ? names[s - 1] : NULL, .bytes = 4, .run = stage_nothing};
+        transforms[s] = (struct aml_transform){
+            .name = names[s], .from = s > 0 ? names[s - 1] : NULL, .bytes = 4, .run = transform_nothing};
     }
-    assert_refused(fixture, "app app: more than 16 stages");
+    assert_refused(fixture, "app app: more than 16 transforms");
 }
 
 TEST(tables) {

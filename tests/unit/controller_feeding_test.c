@@ -138,11 +138,11 @@ TEST(feeders_are_not_believed) {
     expect_good_end(fake, 400);
 }
 
-/* A feeder reports a failure, for example because its app has no stages. Before training this ends the job; later
+/* A feeder reports a failure, for example because its app has no transforms. Before training this ends the job; later
  * only the feeder goes. */
 TEST(a_feeder_that_fails) {
     for (unsigned late = 0; late < 2; late++) {
-        struct message failure = {.type = MESSAGE_FAIL, .text = {.code = AML_ELIMIT, .text = "no stages"}};
+        struct message failure = {.type = MESSAGE_FAIL, .text = {.code = AML_ELIMIT, .text = "no transforms"}};
         struct fake *fake = cluster_new(STAGE_TRADITIONAL, 40);
         enter(fake, 2, TIER_FEEDER);
         cluster_open(fake, 1, 1);
@@ -156,7 +156,7 @@ TEST(a_feeder_that_fails) {
         } else {
             play_to_end(fake);
             assert_int_equal(fake->end.code, AML_ELIMIT);
-            assert_string_equal(fake->end.text, "no stages");
+            assert_string_equal(fake->end.text, "no transforms");
         }
     }
 }
@@ -224,7 +224,7 @@ TEST(feeders_are_added_while_they_help) {
     }
 }
 
-/* No feeder is added where stages take little time, or where feeders were not requested. */
+/* No feeder is added where transforms take little time, or where feeders were not requested. */
 TEST(no_feeder_is_added_where_none_helps) {
     for (unsigned asked = 0; asked < 2; asked++) {
         struct fake *fake = fed_cluster(asked == 0 ? 0 : 8);

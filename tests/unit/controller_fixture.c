@@ -472,7 +472,7 @@ static double feed_pace(const struct fake *fake) {
     return pace < most ? pace : most;
 }
 
-/* PROGRESS of a clock with stages. While the trainer waits for batches, it makes those that feeders don't. */
+/* PROGRESS of a clock with transforms. While the trainer waits for batches, it makes those that feeders don't. */
 static void progress_fed(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, uint64_t items) {
     double rounds = fake->feed.alone / feed_pace(fake);
     double starved = rounds - fake->feed.rest;
@@ -482,7 +482,7 @@ static void progress_fed(struct fake *fake, unsigned from, actor_id origin, uint
                                           .last = 1,
                                           .items = items,
                                           .items_fed = (uint64_t)(fed * (double)items),
-                                          .stages_us = (uint64_t)(starved * ROUND_US)};
+                                          .transforms_us = (uint64_t)(starved * ROUND_US)};
     progress_told(fake, from, &told, 1.0 / (double)clock);
 }
 

@@ -110,10 +110,10 @@ struct fake_saves {
     unsigned savers[SAVERS_MAX], saver_count; /* nodes that were asked to save */
 };
 
-/* Stages that take most of a clock, feeders that are fully busy with them, and a launcher that starts a feeder for
+/* Transforms that take most of a clock, feeders that are fully busy with them, and a launcher that starts a feeder for
  * each `add-feeder`. */
 struct fake_feed {
-    double alone;      /* rounds that a clock takes without feeders; 0: the app has no stages */
+    double alone;      /* rounds that a clock takes without feeders; 0: the app has no transforms */
     double rest;       /* rounds of these that feeders can't take over */
     double done;       /* work done on the present clock, in rounds of one node */
     bool due;          /* the clock ends in this round */

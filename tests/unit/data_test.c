@@ -855,12 +855,12 @@ TEST(varied_items_in_equal_sizes) {
     }
 }
 
-/* Opens a fixture whose varied items are those of an app with stages: they have no rows. */
-static void staged_open(struct fixture *f, size_t budget) {
-    static const struct aml_stage STAGES[] = {{.name = "stage"}, {.name = NULL}};
+/* Opens a fixture whose varied items are those of an app with transforms: they have no rows. */
+static void transformd_open(struct fixture *f, size_t budget) {
+    static const struct aml_transform TRANSFORMS[] = {{.name = "transform"}, {.name = NULL}};
     varied_open(f, budget);
     data_close(&f->data);
-    f->app.stages = STAGES;
+    f->app.transforms = TRANSFORMS;
     data_open(&f->data, &f->app, SHARDS, budget);
 }
 
@@ -871,7 +871,7 @@ TEST(varied_items_without_rows_come_back) {
     struct shards all = some_shards(0, 1);
     struct shards half = some_shards(0, 2);
     for (unsigned i = 0; i < 2; i++) {
-        staged_open(&f[i], SIZE_MAX);
+        transformd_open(&f[i], SIZE_MAX);
         data_pin(&f[i].data, all.numbers, all.count);
         assert_int_equal(read_varied(&f[i], 3, false), RATINGS);
         sets[i] = arrange(&f[i], &all, 4, 3, 5);

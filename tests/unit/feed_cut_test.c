@@ -1,14 +1,15 @@
-/* workers/process/feed_cut: how many of an app's first stages feeders run. */
+/* workers/process/feed_cut: how many of an app's first transforms feeders run. */
 #include "tests/test.h"
 #include "workers/process/feed_cut.h"
 
-/* Three stages that feeders may run, and a stage with state. Decode enlarges its items, blur takes long, crop
+/* Three transforms that feeders may run, and a transform with state. Decode enlarges its items, blur takes long, crop
  * reduces them. */
-static const struct aml_stage chain[] = {{.name = "decode", .bytes = 100000},
-                                         {.name = "blur", .from = "decode", .bytes = 100000},
-                                         {.name = "crop", .from = "blur", .bytes = 1000},
-                                         {.name = "look", .from = "crop", .flags = AML_STAGE_STATE, .bytes = 1000},
-                                         {.name = NULL}};
+static const struct aml_transform chain[] = {
+    {.name = "decode", .bytes = 100000},
+    {.name = "blur", .from = "decode", .bytes = 100000},
+    {.name = "crop", .from = "blur", .bytes = 1000},
+    {.name = "look", .from = "crop", .flags = AML_TRANSFORM_STATE, .bytes = 1000},
+    {.name = NULL}};
 
 static void measure(struct feed_cut *cut, const double *us) {
     for (unsigned i = 0; i < FEED_CUT_SAMPLES; i++) {
@@ -23,7 +24,7 @@ static void choose(struct feed_cut *cut, unsigned threads, unsigned feeders, uns
     feed_cut_choose(cut, &job);
 }
 
-TEST(stages_with_state_stay) {
+TEST(transforms_with_state_stay) {
     struct feed_cut cut = {0};
     feed_cut_open(&cut, chain);
     assert_int_equal(cut.count, 4);
@@ -37,9 +38,9 @@ TEST(stages_with_state_stay) {
     assert_int_equal(kept.feedable, 0);
 }
 
-/* With one stage there is nothing to choose, whatever is measured. */
-TEST(one_stage_is_one_cut) {
-    static const struct aml_stage one[] = {{.name = "shift", .bytes = 784}, {.name = NULL}};
+/* With one transform there is nothing to choose, whatever is measured. */
+TEST(one_transform_is_one_cut) {
+    static const struct aml_transform one[] = {{.name = "shift", .bytes = 784}, {.name = NULL}};
     struct feed_cut cut = {0};
     feed_cut_open(&cut, one);
     measure(&cut, (const double[]){10});
@@ -47,13 +48,13 @@ TEST(one_stage_is_one_cut) {
     assert_int_equal(cut.wanted, 1);
 }
 
-/* The last stage is cheap and enlarges its items: feeders leave it to the trainers, for which receiving its output
+/* The last transform is cheap and enlarges its items: feeders leave it to the trainers, for which receiving its output
  * takes longer. */
 TEST(what_is_cheap_and_large_stays) {
-    static const struct aml_stage wide[] = {{.name = "parse", .bytes = 100},
-                                            {.name = "crop", .from = "parse", .bytes = 50},
-                                            {.name = "widen", .from = "crop", .bytes = 1000000},
-                                            {.name = NULL}};
+    static const struct aml_transform wide[] = {{.name = "parse", .bytes = 100},
+                                                {.name = "crop", .from = "parse", .bytes = 50},
+                                                {.name = "widen", .from = "crop", .bytes = 1000000},
+                                                {.name = NULL}};
     struct feed_cut cut = {0};
     feed_cut_open(&cut, wide);
     choose(&cut, 1, 1, 1);
@@ -62,14 +63,14 @@ TEST(what_is_cheap_and_large_stays) {
     choose(&cut, 1, 0, 1);
     assert_int_equal(cut.wanted, 3); /* no feeder works */
     choose(&cut, 1, 4, 1);
-    assert_int_equal(cut.wanted, 2); /* the stage takes 20 us here; receiving its output takes 500 */
+    assert_int_equal(cut.wanted, 2); /* the transform takes 20 us here; receiving its output takes 500 */
     choose(&cut, 1, 4, 1);
     assert_int_equal(cut.wanted, 2);
 }
 
-/* With few feeders for many nodes, trainers keep stages that they have time for; with more feeders they don't. */
+/* With few feeders for many nodes, trainers keep transforms that they have time for; with more feeders they don't. */
 TEST(the_slower_side_counts) {
-    static const struct aml_stage alike[] = {
+    static const struct aml_transform alike[] = {
         {.name = "one", .bytes = 100}, {.name = "two", .from = "one", .bytes = 100}, {.name = NULL}};
     struct feed_cut cut = {0};
     feed_cut_open(&cut, alike);
@@ -82,7 +83,7 @@ TEST(the_slower_side_counts) {
     assert_int_equal(cut.wanted, 1);
 }
 
-/* The fastest cut would send more bytes than the output of all stages. */
+/* The fastest cut would send more bytes than the output of all transforms. */
 TEST(no_cut_sends_more) {
     struct feed_cut cut = {0};
     feed_cut_open(&cut, chain);
@@ -93,7 +94,7 @@ TEST(no_cut_sends_more) {
 
 /* The cut follows changing costs, but does not change for a small gain. */
 TEST(costs_change) {
-    static const struct aml_stage alike[] = {
+    static const struct aml_transform alike[] = {
         {.name = "one", .bytes = 100}, {.name = "two", .from = "one", .bytes = 100}, {.name = NULL}};
     struct feed_cut cut = {0};
     feed_cut_open(&cut, alike);
@@ -105,5 +106,5 @@ TEST(costs_change) {
         choose(&cut, 1, 1, 1);
     }
     assert_int_equal(cut.wanted, 1);
-    assert_true(cut.stages[1].us > 85 && cut.stages[1].us < 90.001);
+    assert_true(cut.transforms[1].us > 85 && cut.transforms[1].us < 90.001);
 }

@@ -37,14 +37,14 @@ struct fake_asked {
     bool settled;
     /* how often the clock was resumed; gathered; how often another node's lot was computed */
     unsigned lots, gathers, helped;
-    unsigned batches_taken;  /* number of batches that feed_take got */
-    unsigned feed_stages;    /* number of stages for feeders; 0: 2 */
-    unsigned batch_stages;   /* stages in the last feed_make or feed_take */
-    bool batches_are_bad;    /* feed_take refuses all batches */
-    uint64_t dropped_below;  /* clock in the last feed_drop */
-    unsigned batches_own;    /* how many of the batches taken the process made itself */
-    struct feed_made making; /* batches to be made; clock 0: none */
-    bool on_disk;            /* feed_make is refused, as the data is not in memory */
+    unsigned batches_taken;    /* number of batches that feed_take got */
+    unsigned feed_transforms;  /* number of transforms for feeders; 0: 2 */
+    unsigned batch_transforms; /* transforms in the last feed_make or feed_take */
+    bool batches_are_bad;      /* feed_take refuses all batches */
+    uint64_t dropped_below;    /* clock in the last feed_drop */
+    unsigned batches_own;      /* how many of the batches taken the process made itself */
+    struct feed_made making;   /* batches to be made; clock 0: none */
+    bool on_disk;              /* feed_make is refused, as the data is not in memory */
     int end_code;
     char end_text[ERROR_TEXT_MAX];
 };
@@ -125,15 +125,15 @@ static unsigned hook_feeds(void *context) {
     return 2;
 }
 
-static unsigned hook_feed_stages(void *context) {
+static unsigned hook_feed_transforms(void *context) {
     struct fake *fake = context;
-    return fake->asked.feed_stages > 0 ? fake->asked.feed_stages : 2;
+    return fake->asked.feed_transforms > 0 ? fake->asked.feed_transforms : 2;
 }
 
-static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned transforms, const uint32_t *shards,
                            unsigned count) {
     struct fake *fake = context;
-    fake->asked.batch_stages = stages;
+    fake->asked.batch_transforms = transforms;
     assert_int_equal(fake->asked.making.clock, 0);
     assert_int_equal(fake->asked.computing, 0);
     assert_true(set == 1 || set == 2);
@@ -146,10 +146,10 @@ static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned
     return true;
 }
 
-static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned stages,
+static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned transforms,
                            const void *bytes, size_t size, bool own) {
     struct fake *fake = context;
-    fake->asked.batch_stages = stages;
+    fake->asked.batch_transforms = transforms;
     fake->asked.batches_own += own ? 1 : 0;
     assert_true(set == 1 || set == 2);
     assert_int_equal(size, 4 + shard);
@@ -449,7 +449,7 @@ static struct fake *fake_new_as(actor_id self, uint32_t staleness, uint64_t cloc
                   .end = hook_end,
                   .rejoin = hook_rejoin,
                   .feeds = hook_feeds,
-                  .feed_stages = hook_feed_stages,
+                  .feed_transforms = hook_feed_transforms,
                   .feed_make = hook_feed_make,
                   .feed_take = hook_feed_take,
                   .feed_drop = hook_feed_drop,
@@ -2176,8 +2176,8 @@ TEST(a_clock_uses_the_batches_that_have_come) {
     struct message first = feed_question(fake, THIRD_SERVER, 1);
     assert_int_equal(first.peer.receiver, THIRD);
     assert_int_equal(first.frames[0]->size, 4 * sizeof(uint32_t));
-    assert_int_equal(first.peer.feed.stages, 2);
-    fake->asked.feed_stages = 1; /* for clocks requested from now on */
+    assert_int_equal(first.peer.feed.transforms, 2);
+    fake->asked.feed_transforms = 1; /* for clocks requested from now on */
     assert_int_equal(peers_sent(fake, THIRD_SERVER, SERVICE_FEED, FEED_ASK, NULL), 3); /* for all three clocks */
     assert_int_equal(node_feed(&fake->node)->used, 12 * NODE_FEED_GUESS);
     fake->io.now_us += 5000;
@@ -2185,11 +2185,11 @@ TEST(a_clock_uses_the_batches_that_have_come) {
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true); /* a repeat */
     give_feed(fake, OTHER, &first, FEED_DONE, 2, 1, true); /* not requested from OTHER */
     assert_int_equal(fake->asked.batches_taken, 2);
-    assert_int_equal(fake->asked.batch_stages, 2);
+    assert_int_equal(fake->asked.batch_transforms, 2);
     assert_int_equal(node_feed(&fake->node)->used, 10 * NODE_FEED_GUESS + 4 + 5);
     make_own_one(fake, 1, 3); /* the last batch; that of shard 2 is expected soon */
-    assert_int_equal(fake->asked.batch_stages, 2);
-    assert_int_equal(fake->asked.batch_stages, 2);
+    assert_int_equal(fake->asked.batch_transforms, 2);
+    assert_int_equal(fake->asked.batch_transforms, 2);
     assert_int_equal(fake->asked.batches_taken, 3);
     assert_int_equal(fake->asked.making.clock, 0);
     assert_int_equal(fake->asked.computing, 0);
@@ -2211,7 +2211,7 @@ TEST(a_clock_uses_the_batches_that_have_come) {
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &progress), 1);
     assert_int_equal(progress.progress.items_fed, 6);
     assert_int_equal(progress.progress.feed_wait_us, 2000);
-    assert_int_equal(progress.progress.stages_us, 5000 + 800); /* while waiting, and within the clock */
+    assert_int_equal(progress.progress.transforms_us, 5000 + 800); /* while waiting, and within the clock */
 }
 
 /* A waiting node makes the batches that would arrive last, as many as take 2 ms. Its feeder need not make these any
@@ -2392,7 +2392,7 @@ static void give_feed_ask(struct fake *fake, uint64_t clock, uint64_t claim, uin
     for (uint32_t s = 0; s < count; s++) {
         shards[s] = first + s;
     }
-    message.peer.feed.stages = count > 0 ? (uint8_t)hook_feed_stages(fake) : 0;
+    message.peer.feed.transforms = count > 0 ? (uint8_t)hook_feed_transforms(fake) : 0;
     message.peer.feed.clock = clock;
     message.peer.feed.claim = claim;
     message.peer.feed.begun = begun;
@@ -2409,19 +2409,19 @@ static void make(struct fake *fake, uint32_t shard, uint64_t clock, size_t bytes
     node_feed_made(&fake->node, &made);
 }
 
-/* A request states the number of stages; a number that feeders may not run is refused. */
-TEST(a_feeder_runs_the_stages_that_it_is_asked_for) {
+/* A request states the number of transforms; a number that feeders may not run is refused. */
+TEST(a_feeder_runs_the_transforms_that_it_is_asked_for) {
     struct fake *fake = fake_open_feeder();
     struct message answer = {0};
     give_feed_ask(fake, 1, 1, 2, 2, 0);
     prepared(fake, 1, 10);
     answer_subscribes(fake, 0);
-    fake->asked.feed_stages = 1;
+    fake->asked.feed_transforms = 1;
     give_feed_ask(fake, 1, 2, 2, 1, 0);
     make(fake, 2, 1, 10);
-    assert_int_equal(fake->asked.batch_stages, 1);
+    assert_int_equal(fake->asked.batch_transforms, 1);
     fake_io_forget(&fake->io);
-    fake->asked.feed_stages = 3;
+    fake->asked.feed_transforms = 3;
     give_feed_ask(fake, 1, 3, 2, 1, 0);
     assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer), 1);
     assert_int_equal(answer.peer.kind, FEED_GONE);
@@ -2454,7 +2454,7 @@ TEST(a_feeder_makes_what_it_is_asked_for) {
     fake->io.now_us += 1000 * 1000; /* the next heartbeat is due */
     make(fake, 3, 3, 20);
     assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_FEED, ANY_KIND, &answer), 2);
-    assert_int_equal(fake->asked.batch_stages, 2);
+    assert_int_equal(fake->asked.batch_transforms, 2);
     assert_int_equal(fake->asked.making.clock, 0);
     node_timer(&fake->node);
     struct message beat = {0};
@@ -2588,13 +2588,13 @@ TEST(a_batch_that_is_too_large_ends_the_feeder) {
     assert_non_null(strstr(fake->asked.end_text, "a batch of data shard 2 has 67108865 bytes, at most 67108864"));
 }
 
-TEST(a_feeder_needs_an_app_with_stages) {
+TEST(a_feeder_needs_an_app_with_transforms) {
     struct fake *fake = fake_new(0, 3);
     fake->node.options.registration.tier = TIER_FEEDER;
     fake->node.options.hooks.feeds = NULL;
     give_welcome(fake);
     assert_int_equal(fake->asked.end_code, AML_ELIMIT);
-    assert_non_null(strstr(fake->asked.end_text, "a feeder has nothing to do: the app has no stages"));
+    assert_non_null(strstr(fake->asked.end_text, "a feeder has nothing to do: the app has no transforms"));
 }
 
 /* ---- Shards of other nodes ---- */

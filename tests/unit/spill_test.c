@@ -21,7 +21,7 @@ enum {
     BIG_ROWS = 90000
 };
 
-enum kind { SAMPLES, RATINGS, IMAGES /* varied items for stages */, DOCUMENTS };
+enum kind { SAMPLES, RATINGS, IMAGES /* varied items for transforms */, DOCUMENTS };
 
 struct fixture {
     struct job job;
@@ -60,10 +60,10 @@ static void fixture_open(struct fixture *f, enum kind kind, size_t limit) {
     for (unsigned t = 0; t < 2; t++) {
         f->job.tables[t] = (struct table_spec){.type = AML_FLOAT32, .width = 2, .row_bytes = 8};
     }
-    static const struct aml_stage stages[] = {{.name = "decode", .bytes = 4}, {.name = NULL}};
+    static const struct aml_transform transforms[] = {{.name = "decode", .bytes = 4}, {.name = NULL}};
     f->app = kind == SAMPLES   ? (struct aml_app){.item_bytes = SAMPLE_FLOATS * sizeof(float)}
              : kind == RATINGS ? (struct aml_app){.item_rows = 2, .item_tables = {0, 1}, .item_bytes = sizeof(float)}
-                               : (struct aml_app){.item_varied = 1, .stages = kind == IMAGES ? stages : NULL};
+                               : (struct aml_app){.item_varied = 1, .transforms = kind == IMAGES ? transforms : NULL};
     f->app.table_count = 2;
     cache_open(&f->cache, &f->job, PARTITIONS);
     f->rows = (struct data_rows){.slots = cache_slots, .use = slots_use, .context = &f->cache};
@@ -162,7 +162,7 @@ static void same_items(const struct data_set *one, size_t count, const void *ite
     }
 }
 
-/* With stages, items are found by their places and have ids. */
+/* With transforms, items are found by their places and have ids. */
 static void check_same_places(const struct data_set *one, const struct data_set *other) {
     for (unsigned use = AML_TRAIN; use <= AML_TEST && one->ids[AML_TRAIN] != NULL; use++) {
         size_t count = use == AML_TRAIN ? one->count : one->test_count;

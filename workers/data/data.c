@@ -19,11 +19,11 @@ void data_open(struct data *data, const struct aml_app *app, uint32_t shards, si
                           .item_bytes = app->item_bytes,
                           .varied = app->item_varied != 0,
                           .table_count = app->table_count,
-                          .staged = app->stages != NULL && app->stages->name != NULL,
+                          .transformed = app->transforms != NULL && app->transforms->name != NULL,
                           .budget = budget,
                           .shard_count = shards,
                           .shard_inverse = UINT64_MAX / shards + 1};
-    data->rowless = data->item_rows == 0 && (!data->varied || data->staged);
+    data->rowless = data->item_rows == 0 && (!data->varied || data->transformed);
     data->item_size = round_up(app->item_rows * sizeof(uint32_t) + app->item_bytes, 4);
     data->record_size = app->item_rows > 0 ? app->item_rows * sizeof(uint64_t) + app->item_bytes : data->item_size;
     data->shards = memory_zeroed(shards, sizeof *data->shards);

@@ -9,7 +9,7 @@
  *
  *   items with fixed rows      replace their shard's records when the shard is first in a set; later sets copy them
  *   rowless items              are the same as their records: a set takes the records over, and gives them back when
- *                              the node leaves the shard. Fixed items without rows, and varied ones for stages
+ *                              the node leaves the shard. Fixed items without rows, and varied ones for transforms
  *   other varied items         are made from the records for each set
  *
  * Data beyond a limit is on disk (data_limit_memory). While the input is read, records are written out whenever there
@@ -154,7 +154,7 @@ struct data {
     unsigned table_count;
     size_t record_size; /* keys and bytes; item_size if items have no rows; 0 if they are varied */
     size_t item_size;   /* slots and bytes, padded to 4; 0 if items are varied */
-    bool staged;        /* the app has stages, so sets have the ids of their items */
+    bool transformed;   /* the app has transforms, so sets have the ids of their items */
     size_t budget;      /* bytes of records; beyond them only the records of pinned shards are kept */
     uint32_t shard_count;
     uint64_t shard_inverse; /* 2^64 / shard_count, rounded up: see shard_of_hash */
@@ -200,7 +200,7 @@ struct data_set {
     size_t own_bytes;         /* this set's share of data.set_bytes */
     struct data_store *store; /* owns items and tests; NULL: the set owns them, or `disk` */
     struct data_disk *disk;   /* maps items and tests, which are on disk; NULL: they are in memory */
-    uint64_t *ids[2];         /* by enum aml_item_use, in an app with stages: see data_item_id; else NULL */
+    uint64_t *ids[2];         /* by enum aml_item_use, in an app with transforms: see data_item_id; else NULL */
     size_t *item_offsets[2];  /* if items are varied and rowless: where each item begins in items and tests, and where
                                  the last one ends; else NULL. Owned by the store, if there is one */
 };
@@ -362,7 +362,8 @@ size_t data_slice_count(const struct data_set *set, unsigned part, unsigned slic
 size_t data_part_count(const struct data_set *set, unsigned part);
 /* The set's first training item of the part. The part's other items follow it. */
 size_t data_part_first(const struct data_set *set, unsigned part);
-/* The item at this place in `items` or `tests`; the place of an item. Only for rowless items in an app with stages. */
+/* The item at this place in `items` or `tests`; the place of an item. Only for rowless items in an app with transforms.
+ * */
 const void *data_item(const struct data_set *set, enum aml_item_use use, size_t place);
 size_t data_item_place(const struct data_set *set, enum aml_item_use use, const void *item);
 /* Finds the thread's test items. Returns their number. */

@@ -273,7 +273,7 @@ void solo_blocks_end(const struct solo_blocks *blocks) {
     }
 }
 
-/* ---- The ids of items, in an app with stages ---- */
+/* ---- The ids of items, in an app with transforms ---- */
 
 static size_t use_count(const struct arranging *arranging, enum aml_item_use use) {
     return use == AML_TRAIN ? arranging->set->count : arranging->set->test_count;
@@ -282,7 +282,7 @@ static size_t use_count(const struct arranging *arranging, enum aml_item_use use
 void solo_number_items(const struct arranging *arranging, enum aml_item_use use, const struct solo *items, size_t count,
                        size_t place) {
     uint64_t **ids = &arranging->set->ids[use];
-    if (!arranging->data->staged) {
+    if (!arranging->data->transformed) {
         return;
     }
     if (*ids == NULL) {

@@ -46,7 +46,7 @@ void solo_blocks_add(const struct arranging *arranging, const struct solo_blocks
                      size_t count);
 void solo_blocks_end(const struct solo_blocks *blocks);
 
-/* In an app with stages. solo_number_items takes the numbers of the set's items from `place` on, and the offsets of
+/* In an app with transforms. solo_number_items takes the numbers of the set's items from `place` on, and the offsets of
  * varied ones. Once all items have numbers, solo_name_items makes ids of them (data_set.ids). */
 void solo_number_items(const struct arranging *arranging, enum aml_item_use use, const struct solo *items, size_t count,
                        size_t place);

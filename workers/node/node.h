@@ -106,23 +106,23 @@ struct node_hooks {
     /* Evaluates a clock; then node_evaluated. With `again` the evaluation does not follow the clock's compute: its
      * metrics replace those reported for the clock, or are reported without the clock's own. */
     void (*evaluate)(void *context, unsigned set, uint64_t clock, bool again);
-    /* Returns how many of the app's first stages feeders may run. NULL: no app of this process has stages; the next
-     * four hooks may then be NULL, too. */
+    /* Returns how many of the app's first transforms feeders may run. NULL: no app of this process has transforms; the
+     * next four hooks may then be NULL, too. */
     unsigned (*feeds)(void *context);
-    /* Returns how many of these stages feeders are to run, at least 1, for clocks whose batches are not requested
+    /* Returns how many of these transforms feeders are to run, at least 1, for clocks whose batches are not requested
      * yet. */
-    unsigned (*feed_stages)(void *context);
-    /* Makes the batches of some of the set's shards in the background, by the first `stages`, with node_feeding_threads
-     * threads; then node_feed_made. The bytes depend only on the job's options, the shard's items, the clock and the
-     * stages. A feeder's sets need no rows in the cache. The set may be released before node_feed_made. False: the
-     * shards' items are not in memory. */
-    bool (*feed_make)(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+    unsigned (*feed_transforms)(void *context);
+    /* Makes the batches of some of the set's shards in the background, by the first `transforms`, with
+     * node_feeding_threads threads; then node_feed_made. The bytes depend only on the job's options, the shard's items,
+     * the clock and the transforms. A feeder's sets need no rows in the cache. The set may be released before
+     * node_feed_made. False: the shards' items are not in memory. */
+    bool (*feed_make)(void *context, unsigned set, uint64_t clock, unsigned transforms, const uint32_t *shards,
                       unsigned count);
     /* Takes the batch of a shard for a coming clock of the set. `compute` of that set and clock uses the batch, and
      * itself makes batches that were not taken. Called once for each shard and clock, until feed_drop. `own`: this
      * process has made the batch. False: the bytes are not such a batch. */
-    bool (*feed_take)(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned stages, const void *bytes,
-                      size_t size, bool own);
+    bool (*feed_take)(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned transforms,
+                      const void *bytes, size_t size, bool own);
     /* Drops the batches of clocks below `clock_below`; UINT64_MAX: all batches, also of released sets. Never called
      * while a clock is computed that may use batches. */
     void (*feed_drop)(void *context, uint64_t clock_below);

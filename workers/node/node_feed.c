@@ -144,8 +144,8 @@ static bool is_worth(const struct node_feed *feed) {
 
 static bool may_ask(const struct node *node) {
     return node_feed(node)->feeder_count > 0 && node->state == NODE_STARTED && !node->client.fenced &&
-           !node_feed(node)->stale && node->options.registration.tier != TIER_FEEDER && node_feeding_stages(node) > 0 &&
-           is_worth(node_feed(node));
+           !node_feed(node)->stale && node->options.registration.tier != TIER_FEEDER &&
+           node_feeding_transforms(node) > 0 && is_worth(node_feed(node));
 }
 
 /* Whether a clock's batches are of data that is not this node's in that clock any more. */
@@ -166,15 +166,15 @@ static void forget_stale(struct node *node) {
     }
 }
 
-/* Forgets sizes and times of batches, if they have been through another number of stages. */
-static void stages_become(struct node *node, unsigned stages) {
+/* Forgets sizes and times of batches, if they have been through another number of transforms. */
+static void transforms_become(struct node *node, unsigned transforms) {
     struct node_feed *feed = node_feed(node);
-    if (stages != feed->stages) {
+    if (transforms != feed->transforms) {
         free(feed->sizes);
         feed->sizes = NULL;
         feed->known = feed->known_bytes = 0;
         feed->times = 0;
-        feed->stages = stages;
+        feed->transforms = transforms;
     }
 }
 
@@ -187,9 +187,9 @@ static void clocks_want(struct node *node, uint64_t from, uint64_t until) {
         if (set == NULL || clock->clock == c || clock->clock != 0) {
             continue;
         }
-        stages_become(node, hooks->feed_stages(hooks->context));
-        *clock =
-            (struct feed_clock){.clock = c, .set = set->number, .stages = node_feed(node)->stages, .count = set->count};
+        transforms_become(node, hooks->feed_transforms(hooks->context));
+        *clock = (struct feed_clock){
+            .clock = c, .set = set->number, .transforms = node_feed(node)->transforms, .count = set->count};
         clock->shards = memory_resized(NULL, set->count, sizeof *clock->shards);
         memcpy(clock->shards, set->shards, set->count * sizeof *clock->shards);
         clock->batches = memory_zeroed(set->count, sizeof *clock->batches);
@@ -292,7 +292,7 @@ static bool ask_some(struct node *node, struct feed_clock *clock) {
     uint64_t begun = next_clock(node) - 1;
     struct message question = {.type = MESSAGE_PEER, .peer = {.service = SERVICE_FEED, .kind = FEED_ASK}};
     question.peer.feed = (struct peer_feed){
-        .stages = (uint8_t)clock->stages, .clock = clock->clock, .claim = feed->claim, .begun = begun};
+        .transforms = (uint8_t)clock->transforms, .clock = clock->clock, .claim = feed->claim, .begun = begun};
     message_add_copy(&question, shards, count * sizeof *shards);
     node_send_by(node, feeder->server, feeder->node, &question);
     feeder->obsolete = feeder->obsolete > begun ? feeder->obsolete : 0;
@@ -462,7 +462,8 @@ static bool make_some(struct node *node, struct feed_clock *clock, unsigned aske
         batch = made.count < most ? last_behind(feed, clock) : NULL;
     }
     if (made.count > 0) {
-        feed->making = hooks->feed_make(hooks->context, clock->set, made.clock, clock->stages, made.shards, made.count);
+        feed->making =
+            hooks->feed_make(hooks->context, clock->set, made.clock, clock->transforms, made.shards, made.count);
         node->work.occupied = feed->making;
         feed->making_since_us = node_now(node);
     }
@@ -500,7 +501,7 @@ static bool feed_waits(struct node *node, uint64_t clock) {
 static void feed_begin(struct node *node) {
     struct node_feed *feed = node_feed(node);
     feed->items = 0;
-    feed->stages_us = feed->made_us;
+    feed->transforms_us = feed->made_us;
     feed->wait_us = feed->waits_since_us != 0 ? node_now(node) - feed->waits_since_us - feed->made_us : 0;
     feed->waits_since_us = feed->made_us = 0;
 }
@@ -517,7 +518,7 @@ static void local_learn(struct node_feed *feed, uint64_t batches, uint64_t us, u
 }
 
 void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us) {
-    node_feed(node)->stages_us += us;
+    node_feed(node)->transforms_us += us;
     if (batches > 0) {
         local_learn(node_feed(node), batches, us, node->work.sets[node->work.assignment.set].count);
     }
@@ -567,8 +568,8 @@ static void take(struct node *node, const struct message *message, struct feed_b
         return;
     }
     if (hash_bytes(bytes, record->bytes, 0) != record->hash ||
-        !hooks->feed_take(hooks->context, clock->set, record->shard, clock->clock, clock->stages, bytes, record->bytes,
-                          false)) {
+        !hooks->feed_take(hooks->context, clock->set, record->shard, clock->clock, clock->transforms, bytes,
+                          record->bytes, false)) {
         batch_become_local(feed, batch);
         client_accuse(&node->client, message->peer.sender, "FEED: %u bytes that are no batch of shard %u in clock %llu",
                       record->bytes, record->shard, (unsigned long long)clock->clock);
@@ -599,8 +600,8 @@ static void take_own(struct node *node, uint64_t number, uint32_t shard, const s
     if (bytes->size <= WIRE_BATCH_BYTES_MAX) {
         size_learn(node, shard, (uint32_t)bytes->size);
     }
-    if (fits &&
-        hooks->feed_take(hooks->context, clock->set, shard, number, clock->stages, bytes->data, bytes->size, true)) {
+    if (fits && hooks->feed_take(hooks->context, clock->set, shard, number, clock->transforms, bytes->data, bytes->size,
+                                 true)) {
         batch->state = FEED_HERE;
         batch->bytes = bytes->size;
         feed->used += batch->bytes;
@@ -730,10 +731,11 @@ static void feed_hear(struct node *node, const struct message *message) {
     if (message->type == MESSAGE_HEARTBEAT_ACK) {
         node_feed(node)->threads = message->heartbeat_ack.feed_threads;
     } else if (message->type == MESSAGE_WELCOME && node->options.registration.tier == TIER_FEEDER &&
-               node_feeding_stages(node) == 0) {
-        node_fail(node, AML_ELIMIT,
-                  "a feeder has nothing to do: the app has no stages that run in each iteration, or they may not run "
-                  "on other nodes");
+               node_feeding_transforms(node) == 0) {
+        node_fail(
+            node, AML_ELIMIT,
+            "a feeder has nothing to do: the app has no transforms that run in each iteration, or they may not run "
+            "on other nodes");
     }
 }
 
@@ -746,7 +748,7 @@ static void feed_report(const struct node *node, struct message *message) {
     } else if (!node->work.again) {
         message->progress.items_fed = feed->items;
         message->progress.feed_wait_us = feed->wait_us;
-        message->progress.stages_us = is_worth(feed) ? feed->stages_us : 0;
+        message->progress.transforms_us = is_worth(feed) ? feed->transforms_us : 0;
     }
 }
 

@@ -52,9 +52,9 @@ struct feed_batch {
 
 /* The batches of one clock. */
 struct feed_clock {
-    uint64_t clock;  /* 0: none */
-    unsigned set;    /* number of the set of data */
-    unsigned stages; /* number of stages that the batches have been through */
+    uint64_t clock;      /* 0: none */
+    unsigned set;        /* number of the set of data */
+    unsigned transforms; /* number of transforms that the batches have been through */
     uint32_t *shards;
     uint32_t count;
     struct feed_batch *batches; /* by index in `shards` */
@@ -87,7 +87,7 @@ struct feed_made {
 struct feed_question {
     actor_id asker, server; /* the node that asked; this node's server, which passes the answer on */
     uint64_t clock, claim;
-    unsigned stages;
+    unsigned transforms;
     uint64_t number;   /* counts the questions in the order of arrival */
     uint64_t since_us; /* when the first batch that is not sent yet was begun */
     uint32_t shards[WIRE_FEED_SHARDS_MAX];
@@ -120,7 +120,7 @@ struct node_feed {
     unsigned feeder_count;
     unsigned threads;            /* threads of each feeder, by the controller; 0: as many as the feeder was started
                                     with */
-    unsigned stages;             /* number of stages that the batches of `sizes` and `times_us` went through */
+    unsigned transforms;         /* number of transforms that the batches of `sizes` and `times_us` went through */
     bool stale;                  /* all batches are to be forgotten, as soon as no clock is computed */
     uint64_t used;               /* bytes of the credit: the sum over all batches */
     uint64_t claim;              /* number of the last FEED_ASK */
@@ -138,7 +138,7 @@ struct node_feed {
     uint64_t taken, asked, late; /* batches taken, requested and overdue, since the process began */
     uint64_t items;              /* of the clock: items from batches */
     uint64_t wait_us;            /* of the clock: how long it has waited for batches alone */
-    uint64_t stages_us;          /* of the clock: how long this process itself ran the stages that feeders run */
+    uint64_t transforms_us;      /* of the clock: how long this process itself ran the transforms that feeders run */
     struct node_feeding feeding;
 };
 
@@ -165,8 +165,8 @@ unsigned node_feeding_threads(const struct node *node);
 void node_feeding_close(struct node *node);
 /* Drops all questions. */
 void node_feeding_drop(struct node *node);
-/* Returns how many of the app's first stages feeders may run. */
-unsigned node_feeding_stages(const struct node *node);
+/* Returns how many of the app's first transforms feeders may run. */
+unsigned node_feeding_transforms(const struct node *node);
 /* Returns how many batches a feeder with so many threads makes at once. `batch_us`: the time of one thread for one
  * batch. */
 unsigned node_feeding_at_once(unsigned threads, uint64_t batch_us);

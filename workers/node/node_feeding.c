@@ -16,7 +16,7 @@ static bool is_feeder(const struct node *node) {
     return node->options.registration.tier == TIER_FEEDER;
 }
 
-unsigned node_feeding_stages(const struct node *node) {
+unsigned node_feeding_transforms(const struct node *node) {
     const struct node_hooks *hooks = &node->options.hooks;
     return hooks->feeds != NULL ? hooks->feeds(hooks->context) : 0;
 }
@@ -180,7 +180,7 @@ void node_feeding_receive(struct node *node, actor_id server, const struct messa
     struct feed_question question = {.asker = message->peer.sender,
                                      .server = server,
                                      .clock = message->peer.feed.clock,
-                                     .stages = message->peer.feed.stages,
+                                     .transforms = message->peer.feed.transforms,
                                      .claim = message->peer.feed.claim};
     uint32_t lacking[WIRE_FEED_SHARDS_MAX] = {0};
     unsigned lacking_count = 0;
@@ -190,7 +190,7 @@ void node_feeding_receive(struct node *node, actor_id server, const struct messa
     }
     drop_begun(feeding, question.asker, message->peer.feed.begun);
     for (size_t s = 0; s < count; s++) {
-        if (question.stages == 0 || question.stages > node_feeding_stages(node)) {
+        if (question.transforms == 0 || question.transforms > node_feeding_transforms(node)) {
             lacking[lacking_count++] = asked[s]; /* no batch that this app can make */
         } else if (set_has(node_set_find(node, feeding->kept), asked[s])) {
             question.shards[question.count++] = asked[s];
@@ -244,7 +244,7 @@ static bool make_next(struct node *node) {
     feeding->threads = node_feeding_threads(node);
     unsigned left = first->count - first->next;
     unsigned most = node_feeding_at_once(feeding->threads, feeding->batch_us);
-    if (!hooks->feed_make(hooks->context, feeding->kept, first->clock, first->stages, &first->shards[first->next],
+    if (!hooks->feed_make(hooks->context, feeding->kept, first->clock, first->transforms, &first->shards[first->next],
                           most < left ? most : left)) {
         node_fail(node, AML_ELIMIT,
                   "the data that this feeder is asked for is more than --memory allows: use more feeders, "

@@ -344,9 +344,11 @@ static uint64_t job_digest(const struct runtime *runtime) {
     digest_add(&digest, app->item_bytes);
     digest_add(&digest, app->item_varied != 0);
     digest_add(&digest, app->clock_alone != 0);
-    for (const struct aml_stage *stage = app->stages; stage != NULL && stage->name != NULL; stage++) {
-        digest_add(&digest, hash_bytes((const unsigned char *)stage->name, strlen(stage->name), stage->flags));
-        digest_add(&digest, stage->bytes);
+    for (const struct aml_transform *transform = app->transforms; transform != NULL && transform->name != NULL;
+         transform++) {
+        digest_add(&digest,
+                   hash_bytes((const unsigned char *)transform->name, strlen(transform->name), transform->flags));
+        digest_add(&digest, transform->bytes);
     }
     return digest;
 }
@@ -966,8 +968,8 @@ static int check_varied(aml_worker *worker, uint64_t key, const struct aml_keys 
         return check_misuse(runtime, "%s: item %llu: %s", name, (unsigned long long)key,
                             runs == NULL && run_count > 0 ? "runs are NULL" : "bytes are NULL");
     }
-    if (runtime->data.staged && run_count > 0) {
-        return check_misuse(runtime, "%s: item %llu: %u runs of rows, expected none: the app has stages", name,
+    if (runtime->data.transformed && run_count > 0) {
+        return check_misuse(runtime, "%s: item %llu: %u runs of rows, expected none: the app has transforms", name,
                             (unsigned long long)key, run_count);
     }
     int result = 0;
@@ -1369,7 +1371,7 @@ uint64_t aml_mix(uint64_t seed, uint64_t value) {
 /* ---- Calls that are allowed from `begin` on ---- */
 
 double aml_total(const aml_worker *worker, unsigned index) {
-    return total_allowed(worker, index, CALLS_WORKING | CALL_PART | CALL_STAGE_STATE, "aml_total")
+    return total_allowed(worker, index, CALLS_WORKING | CALL_PART | CALL_TRANSFORM_STATE, "aml_total")
                ? worker->runtime->node.totals[index]
                : 0;
 }
@@ -1381,7 +1383,7 @@ double aml_metric_value(const aml_worker *worker, unsigned metric) {
 }
 
 double aml_total_maximum(const aml_worker *worker, unsigned index) {
-    return total_allowed(worker, index, CALLS_WORKING | CALL_PART | CALL_STAGE_STATE, "aml_total_maximum")
+    return total_allowed(worker, index, CALLS_WORKING | CALL_PART | CALL_TRANSFORM_STATE, "aml_total_maximum")
                ? worker->runtime->node.totals[WIRE_TOTALS / 2 + index]
                : 0;
 }
@@ -1425,7 +1427,7 @@ uint64_t aml_clock(const aml_worker *worker) {
 }
 
 uint64_t aml_iteration(const aml_worker *worker) {
-    return allowed(worker, CALLS_WORKING | CALL_PART | CALL_STAGE_STATE, "aml_iteration")
+    return allowed(worker, CALLS_WORKING | CALL_PART | CALL_TRANSFORM_STATE, "aml_iteration")
                ? runtime_iteration(worker->runtime, worker->clock)
                : 1;
 }
@@ -1487,13 +1489,14 @@ size_t aml_slice(const aml_worker *worker, size_t count, size_t done) {
 }
 
 uint64_t aml_seed(const aml_worker *worker) {
-    return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS | CALL_STAGE | CALL_STAGE_STATE, "aml_seed")
+    return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS | CALL_TRANSFORM | CALL_TRANSFORM_STATE, "aml_seed")
                ? (uint64_t)worker->runtime->options.seed
                : 0;
 }
 
 int64_t aml_iterations(const aml_worker *worker) {
-    if (!allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS | CALL_STAGE | CALL_STAGE_STATE, "aml_iterations")) {
+    if (!allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS | CALL_TRANSFORM | CALL_TRANSFORM_STATE,
+                 "aml_iterations")) {
         return -1;
     }
     return worker->runtime->options.iterations_open ? -1 : worker->runtime->options.iterations;
@@ -1562,7 +1565,7 @@ static int check_params(aml_worker *worker, unsigned calls, unsigned table, cons
 
 static int read_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values,
                        const char *function) {
-    int result = check_params(worker, CALLS_WORKING | CALL_STAGE_STATE, table, keys, count, values, function);
+    int result = check_params(worker, CALLS_WORKING | CALL_TRANSFORM_STATE, table, keys, count, values, function);
     return result != 0 ? result : params_read(worker->runtime, table, keys, count, values);
 }
 

@@ -91,10 +91,10 @@ void check_stop(struct runtime *runtime, const char *format, ...) {
 static const struct {
     enum check_calls call;
     const char *name;
-} FUNCTIONS[] = {{CALL_CONFIGURE, "configure"}, {CALL_READ, "read"},
-                 {CALL_BEGIN, "begin"},         {CALL_CLOCK, "clock"},
-                 {CALL_EVALUATE, "evaluate"},   {CALL_FINISH, "finish"},
-                 {CALL_STAGE, "a stage"},       {CALL_STAGE_STATE, "a stage with AML_STAGE_STATE"}};
+} FUNCTIONS[] = {{CALL_CONFIGURE, "configure"},   {CALL_READ, "read"},
+                 {CALL_BEGIN, "begin"},           {CALL_CLOCK, "clock"},
+                 {CALL_EVALUATE, "evaluate"},     {CALL_FINISH, "finish"},
+                 {CALL_TRANSFORM, "a transform"}, {CALL_TRANSFORM_STATE, "a transform with AML_TRANSFORM_STATE"}};
 enum { FUNCTION_COUNT = sizeof FUNCTIONS / sizeof FUNCTIONS[0] };
 
 /* Writes the names of the calls into `text`, such as "begin, clock or evaluate". */
@@ -147,8 +147,8 @@ bool check_refuse(const struct aml_worker *worker, unsigned calls, const char *f
         end_process(text);
     }
     unsigned use = worker->check.calls;
-    /* Stages are named only in messages about a stage. */
-    function_names(use == CALL_STAGE ? calls : calls & ~(unsigned)(CALL_STAGE | CALL_STAGE_STATE), text);
+    /* Transforms are named only in messages about a transform. */
+    function_names(use == CALL_TRANSFORM ? calls : calls & ~(unsigned)(CALL_TRANSFORM | CALL_TRANSFORM_STATE), text);
     function_names(use, now);
     if (use == CALL_NONE) {
         check_misuse(worker->runtime,

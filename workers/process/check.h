@@ -30,10 +30,10 @@ enum check_calls {
     CALL_CLOCK = 16,
     CALL_EVALUATE = 32,
     CALL_FINISH = 64,
-    CALL_PART = 128,    /* in a part of aml_parallel; set together with another bit */
-    CALL_RATINGS = 256, /* in aml_read_ratings, which passes workers of its own; set together with CALL_READ */
-    CALL_STAGE = 512,   /* in a stage without AML_STAGE_STATE */
-    CALL_STAGE_STATE = 1024,
+    CALL_PART = 128,      /* in a part of aml_parallel; set together with another bit */
+    CALL_RATINGS = 256,   /* in aml_read_ratings, which passes workers of its own; set together with CALL_READ */
+    CALL_TRANSFORM = 512, /* in a transform without AML_TRANSFORM_STATE */
+    CALL_TRANSFORM_STATE = 1024,
     CALLS_WORKING = CALL_BEGIN | CALL_CLOCK | CALL_EVALUATE | CALL_FINISH,
     CALLS_ALL = CALL_CONFIGURE | CALL_READ | CALLS_WORKING
 };

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-_Static_assert((int)AML_STAGES_MAX == (int)WIRE_STAGES_MAX, "FEED_ASK can tell any number of an app's stages");
+_Static_assert((int)AML_TRANSFORMS_MAX == (int)WIRE_TRANSFORMS_MAX,
+               "FEED_ASK can tell any number of an app's transforms");
 _Static_assert((int)AML_SUM == (int)METRIC_SUM && (int)AML_MEAN == (int)METRIC_MEAN &&
                    (int)AML_ROOT_MEAN == (int)METRIC_ROOT_MEAN && (int)AML_EXP_MEAN == (int)METRIC_EXP_MEAN,
                "the controller knows the app's metric kinds");
@@ -300,66 +301,69 @@ static int check_items(const struct aml_app *app, struct error *error) {
     return 0;
 }
 
-/* ---- Stages ---- */
+/* ---- Transforms ---- */
 
-/* Checks a stage that takes items of `bytes` bytes. */
-static int check_stage(const struct aml_app *app, unsigned number, size_t bytes, struct error *error) {
-    const struct aml_stage *stage = &app->stages[number];
-    const char *before = number > 0 ? app->stages[number - 1].name : NULL;
-    if (check_name(app, "stages", number, stage->name, error) != 0) {
+/* Checks a transform that takes items of `bytes` bytes. */
+static int check_transform(const struct aml_app *app, unsigned number, size_t bytes, struct error *error) {
+    const struct aml_transform *transform = &app->transforms[number];
+    const char *before = number > 0 ? app->transforms[number - 1].name : NULL;
+    if (check_name(app, "transforms", number, transform->name, error) != 0) {
         return AML_EINPUT;
     }
-    if ((stage->from == NULL) != (before == NULL) || (before != NULL && strcmp(stage->from, before) != 0)) {
-        return error_set(error, AML_EINPUT, "stage %s: from %s: expected %s, as stages form a chain", stage->name,
-                         stage->from != NULL ? stage->from : "NULL", before != NULL ? before : "NULL");
+    if ((transform->from == NULL) != (before == NULL) || (before != NULL && strcmp(transform->from, before) != 0)) {
+        return error_set(error, AML_EINPUT, "transform %s: from %s: expected %s, as transforms form a chain",
+                         transform->name, transform->from != NULL ? transform->from : "NULL",
+                         before != NULL ? before : "NULL");
     }
-    if (stage->run == NULL) {
-        return error_set(error, AML_EINPUT, "stage %s: run is NULL: expected a function", stage->name);
+    if (transform->run == NULL) {
+        return error_set(error, AML_EINPUT, "transform %s: run is NULL: expected a function", transform->name);
     }
-    if ((stage->flags & ~(unsigned)(AML_STAGE_STATE | AML_STAGE_TRAIN)) != 0) {
-        return error_set(error, AML_EINPUT, "stage %s: flags %u: AML_STAGE_STATE and AML_STAGE_TRAIN are possible",
-                         stage->name, stage->flags);
-    }
-    if (stage->bytes == 0 || stage->bytes > AML_ITEM_BYTES_MAX) {
-        return error_set(error, AML_EINPUT, "stage %s: bytes %zu: 1 to %d are possible", stage->name, stage->bytes,
-                         AML_ITEM_BYTES_MAX);
-    }
-    if ((stage->flags & AML_STAGE_TRAIN) != 0 && number == 0 && app->item_varied) {
+    if ((transform->flags & ~(unsigned)(AML_TRANSFORM_STATE | AML_TRANSFORM_TRAIN)) != 0) {
         return error_set(error, AML_EINPUT,
-                         "stage %s: expected no AML_STAGE_TRAIN: the first stage makes what is of one size of items "
-                         "that differ in size",
-                         stage->name);
+                         "transform %s: flags %u: AML_TRANSFORM_STATE and AML_TRANSFORM_TRAIN are possible",
+                         transform->name, transform->flags);
     }
-    if ((stage->flags & AML_STAGE_TRAIN) != 0 && stage->bytes != bytes) {
+    if (transform->bytes == 0 || transform->bytes > AML_ITEM_BYTES_MAX) {
+        return error_set(error, AML_EINPUT, "transform %s: bytes %zu: 1 to %d are possible", transform->name,
+                         transform->bytes, AML_ITEM_BYTES_MAX);
+    }
+    if ((transform->flags & AML_TRANSFORM_TRAIN) != 0 && number == 0 && app->item_varied) {
+        return error_set(
+            error, AML_EINPUT,
+            "transform %s: expected no AML_TRANSFORM_TRAIN: the first transform makes what is of one size of items "
+            "that differ in size",
+            transform->name);
+    }
+    if ((transform->flags & AML_TRANSFORM_TRAIN) != 0 && transform->bytes != bytes) {
         return error_set(error, AML_EINPUT,
-                         "stage %s: bytes %zu: expected %zu as in its input, as it is left out for test items "
-                         "(AML_STAGE_TRAIN)",
-                         stage->name, stage->bytes, bytes);
+                         "transform %s: bytes %zu: expected %zu as in its input, as it is left out for test items "
+                         "(AML_TRANSFORM_TRAIN)",
+                         transform->name, transform->bytes, bytes);
     }
     for (unsigned s = 0; s < number; s++) {
-        if (strcmp(app->stages[s].name, stage->name) == 0) {
-            return error_set(error, AML_EINPUT, "app %s: stages[%u].name '%s': stages[%u] has this name too", app->name,
-                             number, stage->name, s);
+        if (strcmp(app->transforms[s].name, transform->name) == 0) {
+            return error_set(error, AML_EINPUT, "app %s: transforms[%u].name '%s': transforms[%u] has this name too",
+                             app->name, number, transform->name, s);
         }
     }
     return 0;
 }
 
-static int check_stages(const struct aml_app *app, struct error *error) {
+static int check_transforms(const struct aml_app *app, struct error *error) {
     size_t bytes = app->item_bytes;
     int result = 0;
-    if (app->stages == NULL || app->stages[0].name == NULL) {
+    if (app->transforms == NULL || app->transforms[0].name == NULL) {
         return 0;
     }
     if (app->item_rows > 0) {
-        return error_set(error, AML_EINPUT, "app %s: stages: expected items without rows", app->name);
+        return error_set(error, AML_EINPUT, "app %s: transforms: expected items without rows", app->name);
     }
-    for (unsigned s = 0; app->stages[s].name != NULL && result == 0; s++) {
-        if (s == AML_STAGES_MAX) {
-            return error_set(error, AML_EINPUT, "app %s: more than %d stages", app->name, AML_STAGES_MAX);
+    for (unsigned s = 0; app->transforms[s].name != NULL && result == 0; s++) {
+        if (s == AML_TRANSFORMS_MAX) {
+            return error_set(error, AML_EINPUT, "app %s: more than %d transforms", app->name, AML_TRANSFORMS_MAX);
         }
-        result = check_stage(app, s, bytes, error);
-        bytes = app->stages[s].bytes;
+        result = check_transform(app, s, bytes, error);
+        bytes = app->transforms[s].bytes;
     }
     return result;
 }
@@ -392,7 +396,7 @@ int describe_check(const struct aml_app *app, struct error *error) {
         result = check_metric(app, m, error);
     }
     result = result != 0 ? result : check_items(app, error);
-    result = result != 0 ? result : check_stages(app, error);
+    result = result != 0 ? result : check_transforms(app, error);
     result = result != 0 ? result : check_range(app, "iterations", app->iterations, DESCRIBE_ITERATIONS_MAX, error);
     result = result != 0
                  ? result

@@ -392,7 +392,7 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
                   .help = runtime_hook_help,
                   .evaluate = runtime_hook_evaluate,
                   .feeds = runtime_hook_feeds,
-                  .feed_stages = runtime_hook_feed_stages,
+                  .feed_transforms = runtime_hook_feed_transforms,
                   .feed_make = runtime_hook_feed_make,
                   .feed_take = runtime_hook_feed_take,
                   .feed_drop = runtime_hook_feed_drop,
@@ -473,7 +473,7 @@ static void runtime_close(struct runtime *runtime) {
     if (runtime->node.io != NULL) {
         node_close(&runtime->node);
     }
-    runtime_stages_close(runtime);
+    runtime_transforms_close(runtime);
     runtime_loader_close(runtime);
     params_close(runtime);
     runtime_done_close(runtime);
@@ -520,7 +520,7 @@ int runtime_run(struct runtime *runtime, struct error *error) {
     runtime_init_worker(&runtime->loader.reader, runtime, 0);
     params_open(runtime);
     runtime_done_open(runtime);
-    runtime_stages_open(runtime);
+    runtime_transforms_open(runtime);
     int result = runtime_open(runtime, endpoints, error);
     if (result == 0) {
         runtime_enter(runtime);

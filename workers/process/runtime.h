@@ -181,15 +181,15 @@ struct runtime_command {
     struct runtime_done done;
 };
 
-/* What the stages have made of the items of one clock. */
-struct runtime_staged {
-    struct runtime_staged *next;
+/* What the transforms have made of the items of one clock. */
+struct runtime_transformed {
+    struct runtime_transformed *next;
     unsigned set; /* its number */
     uint64_t clock;
     unsigned part;
     size_t first, count; /* the items: a range of the set's items */
-    unsigned stages;     /* number of the app's first stages that made this; 0: feeders may run none */
-    unsigned char *made; /* by item: the output of these stages; NULL: 0 stages */
+    unsigned transforms; /* number of the app's first transforms that made this; 0: feeders may run none */
+    unsigned char *made; /* by item: the output of these transforms; NULL: 0 transforms */
     unsigned char *here; /* by item; 1: `made` has the item's output */
     uint64_t fed;        /* items that feeders have made */
 };
@@ -197,31 +197,31 @@ struct runtime_staged {
 /* The batches that this process makes: as a feeder for another node, or as a working node for a coming clock of its
  * own. */
 struct runtime_feeding {
-    struct feed_made made; /* the result. Its bytes: [batches[b].count] outputs of these stages */
-    unsigned stages, threads;
+    struct feed_made made; /* the result. Its bytes: [batches[b].count] outputs of these transforms */
+    unsigned transforms, threads;
     struct data_batch batches[WIRE_FEED_SHARDS_MAX];
     size_t items;        /* items of all batches */
     _Atomic uint64_t us; /* time of all threads, summed */
-    atomic_bool failed;  /* a stage has failed */
+    atomic_bool failed;  /* a transform has failed */
 };
 
-/* The app's stages, and their outputs. The main thread changes them between commands, the pool's threads during a
+/* The app's transforms, and their outputs. The main thread changes them between commands, the pool's threads during a
  * command. */
-struct runtime_stages {
-    const struct aml_stage *list;
+struct runtime_transforms {
+    const struct aml_transform *list;
     unsigned count;
-    bool train_only;                /* all have AML_STAGE_TRAIN */
-    size_t out_size;                /* bytes of the last stage's output for an item */
-    struct runtime_staged *present; /* for the last clock that was computed; NULL: none */
-    struct runtime_staged *coming;  /* outputs of feeders for coming clocks; used by the main thread */
+    bool train_only;                     /* all have AML_TRANSFORM_TRAIN */
+    size_t out_size;                     /* bytes of the last transform's output for an item */
+    struct runtime_transformed *present; /* for the last clock that was computed; NULL: none */
+    struct runtime_transformed *coming;  /* outputs of feeders for coming clocks; used by the main thread */
     struct runtime_feeding feeding;
     struct feed_cut cut;
-    /* In the command under way: the number of items for which this process ran the batches' stages, and the summed time
-     * of all threads for that. */
+    /* In the command under way: the number of items for which this process ran the batches' transforms, and the summed
+     * time of all threads for that. */
     _Atomic uint64_t made_items, made_us;
-    unsigned char *outputs; /* of all stages, for items that `made` lacks and for test items */
+    unsigned char *outputs; /* of all transforms, for items that `made` lacks and for test items */
     size_t outputs_room;    /* items for which `outputs` has room */
-    unsigned char *between; /* [threads][2][between_size]: outputs that the next stage takes */
+    unsigned char *between; /* [threads][2][between_size]: outputs that the next transform takes */
     size_t between_size;
 };
 
@@ -341,7 +341,7 @@ struct runtime {
     struct aml_worker *workers; /* one per thread of the pool */
     struct aml_worker configuring;
     struct runtime_command command;
-    struct runtime_stages stages;
+    struct runtime_transforms transforms;
     struct runtime_loader loader;
     struct data data; /* opened with the first set */
     enum runtime_contact contact;

@@ -30,7 +30,7 @@ void runtime_fail_node(struct runtime *runtime) {
     struct node *node = &runtime->node;
     int code = runtime->error.code;
     bool feeds = node->options.registration.tier == TIER_FEEDER;
-    bool alone = feeds && code == AML_EINPUT && !atomic_load(&runtime->stages.feeding.failed);
+    bool alone = feeds && code == AML_EINPUT && !atomic_load(&runtime->transforms.feeding.failed);
     node_fail(node, alone ? AML_ELIMIT : code, runtime->error.text);
 }
 

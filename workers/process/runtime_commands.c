@@ -82,7 +82,7 @@ static void call_clock(struct aml_worker *worker, unsigned round) {
     size_t count = data_block(&runtime->command.set->items, clock_part(runtime), (unsigned)runtime->command.slice,
                               worker->thread, round, &items);
     if (count > 0 && !runtime_failed(runtime)) {
-        items = runtime_stage_items(worker, items, count);
+        items = runtime_transform_items(worker, items, count);
     }
     if (count > 0 && !runtime_failed(runtime)) {
         check_enter(worker, CALL_CLOCK);
@@ -208,7 +208,7 @@ static void run_parts(struct aml_worker *worker) {
             if (worker->thread == 0) {
                 runtime->command.step = step;
                 runtime->command.slice = NO_SLICE;
-                runtime_stages_begin(runtime);
+                runtime_transforms_begin(runtime);
             }
         }
         run_slices(worker);
@@ -256,7 +256,7 @@ static void call_evaluate(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
     const void *items;
     size_t count = data_tests(&runtime->command.set->items, worker->thread, &items);
-    items = runtime_stage_tests(worker, items, count);
+    items = runtime_transform_tests(worker, items, count);
     if ((count > 0 || runtime->app->evaluate_always) && !runtime_failed(runtime)) {
         check_enter(worker, CALL_EVALUATE);
         check_function(worker, runtime->app->evaluate(worker, items, count, runtime->app->context), "evaluate");
@@ -381,7 +381,7 @@ static void command_done(void *context) {
         const struct feed_made made = runtime_feeding_end(runtime);
         node_feed_made(node, &made);
     } else if (command == COMMAND_COMPUTE) {
-        runtime_stages_report(runtime);
+        runtime_transforms_report(runtime);
         node_computed(node, runtime->command.items, runtime->command.compute_us);
     } else if (command == COMMAND_GATHER) {
         node_gathered(node);
@@ -439,7 +439,7 @@ static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock,
     runtime->command.lots = command == COMMAND_COMPUTE && node_lots(&runtime->node)->own.count > 0;
     runtime_done_begin(runtime, command == COMMAND_COMPUTE && !runtime->command.stepwise);
     if (runtime->command.parts > 0) {
-        runtime_stages_begin(runtime);
+        runtime_transforms_begin(runtime);
     }
     begin_command(runtime, command);
 }
@@ -490,7 +490,7 @@ static void begin_evaluation(struct runtime *runtime, unsigned set, uint64_t clo
         runtime->command.begun_set = set;
         runtime->command.begun_origins = runtime->command.origins;
     }
-    runtime_stages_begin_tests(runtime);
+    runtime_transforms_begin_tests(runtime);
     begin_command(runtime, COMMAND_EVALUATE);
 }
 
@@ -514,7 +514,7 @@ void runtime_hook_release(void *context, unsigned number) {
     if (runtime->command.set != NULL && runtime->command.set->number == number) { /* no command uses it now */
         runtime->command.set = NULL;
     }
-    runtime_stages_forget(runtime, number);
+    runtime_transforms_forget(runtime, number);
     runtime_loader_release(runtime, number);
 }
 
@@ -532,13 +532,13 @@ void runtime_hook_unsave(void *context) {
     runtime->finish = runtime->finish == FINISH_RUNNING ? FINISH_TO_RETURN : runtime->finish;
 }
 
-bool runtime_hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+bool runtime_hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned transforms, const uint32_t *shards,
                             unsigned count) {
     struct runtime *runtime = context;
     (void)set; /* the set keeps the shards in memory */
-    bool begun = runtime_feeding_begin(runtime, clock, stages, shards, count);
+    bool begun = runtime_feeding_begin(runtime, clock, transforms, shards, count);
     if (begun) {
-        begin_command_of(runtime, COMMAND_FEED, runtime->stages.feeding.threads);
+        begin_command_of(runtime, COMMAND_FEED, runtime->transforms.feeding.threads);
     }
     return begun;
 }

@@ -3,7 +3,7 @@
  *   runtime.c             the main thread's life
  *   threads.c             the threads of servers and the pulse
  *   runtime_commands.c    the pool's commands: the node's hooks begin them, and they call the app's functions
- *   runtime_stages.c      the app's stages
+ *   runtime_transforms.c      the app's transforms
  *   runtime_loader.c      the input and sets of data
  *   check.c (check.h)     checks of the app's use of the library
  *   runtime_done.c        rows that are done before the clock ends
@@ -86,8 +86,8 @@ int runtime_done_check(const struct runtime *runtime, uint32_t partition, struct
 /* Keeps the first failure of the process, and stops further calls of the app. Any thread, without the lock. */
 void runtime_fail(struct runtime *runtime, int code, const char *text);
 /* Ends the node with the process's error. AML_EINPUT of a feeder becomes AML_ELIMIT: the feeder could not read its
- * machine's input, and other nodes go on without it. Not if a stage has failed, since that would fail on any node. In
- * the main thread. */
+ * machine's input, and other nodes go on without it. Not if a transform has failed, since that would fail on any node.
+ * In the main thread. */
 void runtime_fail_node(struct runtime *runtime);
 /* Logs a warning of the network layer. Any thread. */
 void runtime_warning(void *self, const char *text);
@@ -130,38 +130,39 @@ void runtime_grow_cache(struct runtime *runtime);
 /* Frees the sets, the data and the input's files. No thread may be at work. */
 void runtime_loader_close(struct runtime *runtime);
 
-/* ---- runtime_stages.c ---- */
+/* ---- runtime_transforms.c ---- */
 
-/* Finds the app's stages; before the pool runs. */
-void runtime_stages_open(struct runtime *runtime);
+/* Finds the app's transforms; before the pool runs. */
+void runtime_transforms_open(struct runtime *runtime);
 /* Make room for the outputs of the command's clock, or of its test items. In the main thread, before the command
  * begins. */
-void runtime_stages_begin(struct runtime *runtime);
-void runtime_stages_begin_tests(struct runtime *runtime);
-/* Return what the stages make of items of the command's set: `count` outputs, valid until the next command. Without
- * stages they return the items themselves. In the thread of the call; if that thread leads, the other threads help. */
-const void *runtime_stage_items(struct aml_worker *worker, const void *items, size_t count);
-const void *runtime_stage_tests(struct aml_worker *worker, const void *items, size_t count);
+void runtime_transforms_begin(struct runtime *runtime);
+void runtime_transforms_begin_tests(struct runtime *runtime);
+/* Return what the transforms make of items of the command's set: `count` outputs, valid until the next command. Without
+ * transforms they return the items themselves. In the thread of the call; if that thread leads, the other threads help.
+ * */
+const void *runtime_transform_items(struct aml_worker *worker, const void *items, size_t count);
+const void *runtime_transform_tests(struct aml_worker *worker, const void *items, size_t count);
 /* Drops the outputs of a set that is released. */
-void runtime_stages_forget(struct runtime *runtime, unsigned set);
-void runtime_stages_close(struct runtime *runtime);
+void runtime_transforms_forget(struct runtime *runtime, unsigned set);
+void runtime_transforms_close(struct runtime *runtime);
 /* Reports to the node how many items of the computed clock feeders have made, and how long the rest took. */
-void runtime_stages_report(struct runtime *runtime);
+void runtime_transforms_report(struct runtime *runtime);
 
 /* Three steps of making batches. runtime_feeding_begin, in the main thread, returns false if their items are not in
  * memory. runtime_feeding_run makes the batches in the first `feeding.threads` threads of the pool. runtime_feeding_end
  * returns them; the caller drops their bytes. */
-bool runtime_feeding_begin(struct runtime *runtime, uint64_t clock, unsigned stages, const uint32_t *shards,
+bool runtime_feeding_begin(struct runtime *runtime, uint64_t clock, unsigned transforms, const uint32_t *shards,
                            unsigned count);
 void runtime_feeding_run(struct aml_worker *worker);
 struct feed_made runtime_feeding_end(struct runtime *runtime);
 
 /* The node's hooks; under the lock. */
 unsigned runtime_hook_feeds(void *context);
-unsigned runtime_hook_feed_stages(void *context);
-bool runtime_hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+unsigned runtime_hook_feed_transforms(void *context);
+bool runtime_hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned transforms, const uint32_t *shards,
                             unsigned count);
-bool runtime_hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned stages,
+bool runtime_hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned transforms,
                             const void *bytes, size_t size, bool own);
 void runtime_hook_feed_drop(void *context, uint64_t clock_below);
 

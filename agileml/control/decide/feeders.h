@@ -63,7 +63,7 @@ struct feeders_view {
     bool changed;                  /* the plan or the trainers changed within the window: it does not count */
     double rate;                   /* items a second that trainers worked on */
     /* The part of trainers' time in which they waited for items, or made some while they waited. Without feeders: the
-     * part that they spent on the stages that feeders would run. */
+     * part that they spent on the transforms that feeders would run. */
     double starved;
     double busy; /* the part of feeders' time in which they did not wait for credits */
     double fed;  /* the part of the items that feeders have made; 1: trainers make none */

@@ -223,7 +223,7 @@ struct clock_report {
     uint64_t clock_us;    /* how long the origin took for the clock, waiting included */
     uint64_t compute_us;  /* how long it computed, scaled up to all of its items if others helped */
     uint64_t evaluate_us; /* how long it evaluated; part of clock_us */
-    uint64_t starved_us;  /* how long it waited for batches, or ran stages that feeders may run */
+    uint64_t starved_us;  /* how long it waited for batches, or ran transforms that feeders may run */
     bool evaluation;      /* evaluated in place of a lost node whose work on the clock remains valid (lost.h) */
     bool last;            /* evaluated as the job's last clock, in the complete state at that clock */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];

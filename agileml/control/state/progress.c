@@ -564,7 +564,7 @@ static bool take_report(struct controller *controller, const struct message *mes
                                   .clock_us = report->clock_us,
                                   .compute_us = report->compute_us,
                                   .evaluate_us = report->evaluate_us,
-                                  .starved_us = report->feed_wait_us + report->stages_us,
+                                  .starved_us = report->feed_wait_us + report->transforms_us,
                                   .evaluation = report->evaluation != 0,
                                   .last = last};
     for (unsigned i = 0; i < controller->job.metric_count; i++) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stages, feeders, slices, lots and optimizers of an app's own in Python, in real jobs: the same results on any nodes,
-and mistakes, which end in one clear error. Finds the programs by $PROTEUS_BIN and the package by $PYTHONPATH."""
+"""Transforms, feeders, slices, lots and optimizers of an app's own in Python, in real jobs: the same results on any
+nodes, and mistakes, which end in one clear error. Finds the programs by $PROTEUS_BIN and the package by $PYTHONPATH."""
 import faulthandler
 import os
 import pathlib
@@ -16,42 +16,42 @@ import proteus
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 PROTEUS = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve() / "proteus"
-APP = HERE / "python_stage_app.py"
+APP = HERE / "python_transform_app.py"
 ITEMS, WEIGHTS, COLUMNS, KEYS, ITERATIONS = 300, 8, 20, 5000, 3  # as in the app
 
 MISTAKES = {  # what the job's error line must have
-    "stage-shape": "ValueError: what stage decode returned: shape (3,): expected (2,)",
-    "stage-scalar": "ValueError: what stage decode returned: shape (): expected (2,)",
-    "stage-one": "ValueError: what stage decode returned: shape (1,): expected (2,)",
-    "stage-dtype": "TypeError: what stage decode returned: dtype complex128: expected int64",
-    "stage-nothing": "TypeError: stage decode has returned nothing: expected an array of int64 (2,)",
-    "stage-keep": "RuntimeError: stage decode has kept an array of the item of stage decode after its return",
-    "stage-write": "ValueError: assignment destination is read-only, at python_stage_app.py:",
-    "stage-raise": "KeyError: 'x', at python_stage_app.py:",
-    "stage-table": "called in stage decode: expected in begin, clock, evaluate, finish, a stage with state, at",
-    "stage-clock": "RuntimeError: called in stage decode: expected in begin, clock, evaluate, finish, at",
-    "stage-update": "RuntimeError: called in stage weigh: expected in clock, at python_stage_app.py:",
-    "stage-rows": "RuntimeError: called in stage weigh: expected in begin, clock, evaluate, finish, at",
-    "stage-item": "TypeError: stage shift: item int64 (3,): expected int64 (2,) as it gets, since it is left out for",
+    "transform-shape": "ValueError: what transform decode returned: shape (3,): expected (2,)",
+    "transform-scalar": "ValueError: what transform decode returned: shape (): expected (2,)",
+    "transform-one": "ValueError: what transform decode returned: shape (1,): expected (2,)",
+    "transform-dtype": "TypeError: what transform decode returned: dtype complex128: expected int64",
+    "transform-nothing": "TypeError: transform decode has returned nothing: expected an array of int64 (2,)",
+    "transform-keep": "transform decode has kept an array of the item of transform decode after its return",
+    "transform-write": "ValueError: assignment destination is read-only, at python_transform_app.py:",
+    "transform-raise": "KeyError: 'x', at python_transform_app.py:",
+    "transform-table": "in transform decode: expected in begin, clock, evaluate, finish, a transform with state, at",
+    "transform-clock": "RuntimeError: called in transform decode: expected in begin, clock, evaluate, finish, at",
+    "transform-update": "RuntimeError: called in transform weigh: expected in clock, at python_transform_app.py:",
+    "transform-rows": "RuntimeError: called in transform weigh: expected in begin, clock, evaluate, finish, at",
+    "transform-item": "TypeError: transform shift: item int64 (3,): expected int64 (2,) as it gets, since it is left",
     "optimizer-type": "expected a proteus.Momentum, AdaGrad, Adam, FTRL or Optimizer",
-    "apply-raise": "error: table stepped: apply_rows: KeyError: 'x', at python_stage_app.py:",
+    "apply-raise": "error: table stepped: apply_rows: KeyError: 'x', at python_transform_app.py:",
     "apply-assign": "AttributeError: steps.rows is set to another object, which nothing would read",
-    "apply-stderr": "error: table stepped: apply_rows: KeyError: 'x', at python_stage_app.py:",
-    "clock-stderr": "KeyError: 'x', at python_stage_app.py:",
+    "apply-stderr": "error: table stepped: apply_rows: KeyError: 'x', at python_transform_app.py:",
+    "clock-stderr": "KeyError: 'x', at python_transform_app.py:",
     "apply-shape": "ValueError: operands could not be broadcast together",
     "apply-keep": "RuntimeError: the optimizer of table stepped has kept an array of the states of table stepped",
     "apply-return": "TypeError: the optimizer of table stepped has returned something: expected it to change",
-    "element-column": "IndexError: table sums: columns 20 to 20: expected 0 to 19, at python_stage_app.py:",
+    "element-column": "IndexError: table sums: columns 20 to 20: expected 0 to 19, at python_transform_app.py:",
     "element-shape": "ValueError: table sums: columns of shape (1,): expected (2,), as the slots have",
     "element-dtype": "TypeError: deltas for table sums: dtype float64: expected int64",
     "element-add": "TypeError: table sums has changes_given: expected add_elements, not add",
-    "bits": "RuntimeError: worker.bits: called in clock: expected in a stage",
+    "bits": "RuntimeError: worker.bits: called in clock: expected in a transform",
     "slice": "TypeError: items[3]: expected a slice; item 3 is items.data[3]",
 }
 
 
 class Base(proteus.App):
-    @proteus.stage()
+    @proteus.transform()
     def half(self, worker, item):
         return item / 2
 
@@ -65,9 +65,9 @@ class Without(Base):
     half = None
 
 
-class Stages(unittest.TestCase):
+class Transforms(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="python-stage-test-")
+        folder = tempfile.TemporaryDirectory(prefix="python-transform-test-")
         self.addCleanup(folder.cleanup)
         self.path = pathlib.Path(folder.name)
 
@@ -135,13 +135,14 @@ class Stages(unittest.TestCase):
             proteus.Optimizer(3)
         with self.assertRaisesRegex(ValueError, "optimizer: state -1: expected a whole number from 0 on"):
             proteus.Optimizer(len, state=-1)
-        with self.assertRaisesRegex(TypeError, r"expected parentheses, as @proteus.stage\(\)"):
-            proteus.stage(len)
-        with self.assertRaisesRegex(TypeError, r"Other.half: expected a method with @proteus.stage\(\), as in Base"):
+        with self.assertRaisesRegex(TypeError, r"expected parentheses, as @proteus.transform\(\)"):
+            proteus.transform(len)
+        with self.assertRaisesRegex(TypeError, r"Other.half: expected a method with @proteus.transform\(\), as in"):
             Other()
-        self.assertEqual(list(Without()._stages), [])
-        self.assertEqual(list(Base()._stages), ["half"])
-        for text in (proteus.stage.__doc__, proteus.Optimizer.__doc__, proteus.Steps.__doc__):
+        self.assertEqual(list(Without()._transforms), [])
+        self.assertEqual(list(Base()._transforms), ["half"])
+        self.assertIs(proteus.stage, proteus.transform)  # an earlier name
+        for text in (proteus.transform.__doc__, proteus.Optimizer.__doc__, proteus.Steps.__doc__):
             self.assertIn("[n", text)
 
     def test_varied_items(self):
@@ -158,11 +159,11 @@ class Words(proteus.App):
     def read(self, worker):
         for number in range(12):
             worker.emit_varied(number, {}, b"x" * number)
-    @proteus.stage(np.int64)
+    @proteus.transform(np.int64)
     def length(self, worker, item):
         assert bytes(item) == b"x" * len(item)
         return len(item)
-    @proteus.stage()
+    @proteus.transform()
     def more(self, worker, item):
         return item + 10
     def clock(self, worker, items):

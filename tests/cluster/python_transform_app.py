@@ -1,4 +1,4 @@
-"""An app for python_stage_test: stages, an optimizer of its own, elements of wide rows, slices; right in all it does,
+"""An app for python_transform_test: transforms, an optimizer of its own, elements of wide rows, slices; right in all,
 but for the mistake that --mistake names."""
 import pathlib
 import sys
@@ -13,15 +13,15 @@ KEYS = 5000  # more rows than a call of the optimizer has
 kept = []
 
 
-class Staged(proteus.App):
-    """stages, an optimizer of its own and slices"""
+class Transformd(proteus.App):
+    """transforms, an optimizer of its own and slices"""
 
-    name = "staged"
+    name = "transformed"
     mistake = proteus.Option("none", help="what to do wrong")
     for_lots = proteus.Option(False, help="work in lots, too")
     out = proteus.Option(type=pathlib.Path, help="write all tables there, as .npz")
     sums = proteus.Table(np.int64, width=COLUMNS, rows=3, whole=True, changes_given=True)
-    counts = proteus.Table(np.int64, width=WEIGHTS, rows=1, whole=True)  # the stage `weigh` reads it
+    counts = proteus.Table(np.int64, width=WEIGHTS, rows=1, whole=True)  # the transform `weigh` reads it
     stepped = proteus.Table(np.float64, width=3)
     lots_done = proteus.Metric("sum")
     tested = proteus.Metric("sum", evaluated=True)
@@ -34,7 +34,7 @@ class Staged(proteus.App):
             self.lots, self.sums.changes_given = True, False
         self.decode.item = (np.int64, 2)  # as of an option
         self.stepped.optimizer = proteus.Optimizer(self.step, state=2)
-        if self.mistake == "stage-item":
+        if self.mistake == "transform-item":
             self.shift.item = (np.int64, 3)
         if self.mistake == "optimizer-type":
             self.stepped.optimizer = self.step
@@ -43,42 +43,42 @@ class Staged(proteus.App):
         numbers = np.arange(ITEMS, dtype=np.int32)
         yield {"data": numbers[:, None] * np.array([1, 2, 3], np.int32), "numbers": numbers, "test": numbers % 10 == 9}
 
-    @proteus.stage()
+    @proteus.transform()
     def decode(self, worker, item):
         mistake = self.mistake
         if item.dtype != np.int32 or item.shape != (3,) or item[2] != 3 * item[0]:
             raise AssertionError(f"decode gets {item!r}")
-        if mistake == "stage-shape":
+        if mistake == "transform-shape":
             return item
-        if mistake == "stage-scalar":
+        if mistake == "transform-scalar":
             return item[0]
-        if mistake == "stage-one":
+        if mistake == "transform-one":
             return item[:1].copy()
-        if mistake == "stage-dtype":
+        if mistake == "transform-dtype":
             return np.zeros(2, complex)
-        if mistake == "stage-nothing":
+        if mistake == "transform-nothing":
             return None
-        if mistake == "stage-keep":
+        if mistake == "transform-keep":
             kept.append(item[1:])
-        if mistake == "stage-write":
+        if mistake == "transform-write":
             item[0] = 1
-        if mistake == "stage-raise":
+        if mistake == "transform-raise":
             {}["x"]
-        if mistake == "stage-table":
+        if mistake == "transform-table":
             worker.table("counts")
-        if mistake == "stage-clock":
+        if mistake == "transform-clock":
             worker.clock
         return [int(item[0]), worker.bits % 7 + worker.random().integers(0, 5)]
 
-    @proteus.stage(train=True)
+    @proteus.transform(train=True)
     def shift(self, worker, item):
         return item + np.array([0, 1000])
 
-    @proteus.stage((np.int64, 3), state=True)
+    @proteus.transform((np.int64, 3), state=True)
     def weigh(self, worker, item):
-        if self.mistake == "stage-update":
+        if self.mistake == "transform-update":
             worker.table("counts").update(0, np.ones(WEIGHTS, int))
-        if self.mistake == "stage-rows":
+        if self.mistake == "transform-rows":
             worker.table("counts").rows
         count = worker.table("counts").read(0)[item[0] % WEIGHTS]
         return [item[0], item[1], count * worker.iteration]
@@ -151,4 +151,4 @@ class Staged(proteus.App):
 
 
 if __name__ == "__main__":
-    proteus.main(Staged)
+    proteus.main(Transformd)

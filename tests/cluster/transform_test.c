@@ -1,5 +1,6 @@
-/* Stages of an app (agileml.h, struct aml_stage), with real processes. Their results do not depend on the processes
- * that run them, on the number of threads, or on nodes that die. Forbidden calls in a stage are refused. */
+/* Transforms of an app (agileml.h, struct aml_transform), with real processes. Their results do not depend on the
+ * processes that run them, on the number of threads, or on nodes that die. Forbidden calls in a transform are refused.
+ * */
 #include "tests/cluster/shell.h"
 #include "tests/test.h"
 
@@ -13,19 +14,19 @@ static int iterations(int many, int few) {
     return times_count() ? many : few;
 }
 
-#define STAGES "$tests/stage_app --iterations 40 --clocks-per-iteration 1"
+#define TRANSFORMS "$tests/transform_app --iterations 40 --clocks-per-iteration 1"
 
 TEST(the_same_outputs_whoever_makes_them) {
-    run_well("$run -- " STAGES " && grep '^sums ' out >one && test $(wc -l <one) = 1");
+    run_well("$run -- " TRANSFORMS " && grep '^sums ' out >one && test $(wc -l <one) = 1");
     assert_true(summary("items_processed") == 40.0 * 4500);
     double tests;
     assert_true(whole_metric("report", 40, "tests", &tests) && tests > 0);
-    run_well("$run --threads 2 --reliable 3 -- " STAGES " && grep '^sums ' out >three && cmp one three");
+    run_well("$run --threads 2 --reliable 3 -- " TRANSFORMS " && grep '^sums ' out >three && cmp one three");
     double same;
     assert_true(whole_metric("report", 40, "tests", &same) && same == tests);
     run_well(
         "printf 'iteration 5 kill node-3\\niteration 12 join transient 1\\niteration 20 evict node-2\\n' >events && "
-        "$run --reliable 1 --transient 3 --stage 2 --events events -- " STAGES
+        "$run --reliable 1 --transient 3 --stage 2 --events events -- " TRANSFORMS
         " && grep '^sums ' out >killed && cmp one killed");
     assert_true(summary("failures") == 1);
 }
@@ -33,17 +34,18 @@ TEST(the_same_outputs_whoever_makes_them) {
 /* Items of different sizes have the same results as items of one size: in memory and on disk, with feeders, and on
  * nodes that take over others' items. */
 PLAIN_TEST(items_of_different_sizes) {
-    run_well("$run -- " STAGES " && grep '^sums ' out >one");
+    run_well("$run -- " TRANSFORMS " && grep '^sums ' out >one");
     double tests;
     double same;
     assert_true(whole_metric("report", 40, "tests", &tests));
-    run_well("$run --threads 2 --reliable 2 -- " STAGES " --varied 700 && grep '^sums ' out >varied && cmp one varied");
+    run_well("$run --threads 2 --reliable 2 -- " TRANSFORMS
+             " --varied 700 && grep '^sums ' out >varied && cmp one varied");
     assert_true(whole_metric("report", 40, "tests", &same) && same == tests);
-    run_well("mkdir -p spill && $run -- " STAGES " --varied 3000 --memory 1M --spill spill --log-level info && "
+    run_well("mkdir -p spill && $run -- " TRANSFORMS " --varied 3000 --memory 1M --spill spill --log-level info && "
              "grep '^sums ' out >disk && cmp one disk");
     assert_text("err", "are more than --memory allows");
     assert_true(whole_metric("report", 40, "tests", &same) && same == tests);
-    static const char app[] = "$tests/stage_app --items 1000 --sleep-us 300 --iterations 40";
+    static const char app[] = "$tests/transform_app --items 1000 --sleep-us 300 --iterations 40";
     run_well("$run -- %s && grep '^sums ' out >none", app);
     run_well("printf 'iteration 10 kill feeder all\niteration 14 join feeder 1\niteration 20 kill node-2\n"
              "iteration 30 join transient 1\n' >events && "
@@ -55,7 +57,7 @@ PLAIN_TEST(items_of_different_sizes) {
 
 /* With feeders the sums are the same, also when feeders are killed and join. */
 TEST(the_same_outputs_from_feeders) {
-    static const char app[] = "$tests/stage_app --items 1000 --sleep-us 300 --iterations 40";
+    static const char app[] = "$tests/transform_app --items 1000 --sleep-us 300 --iterations 40";
     run_well("$run --reliable 1 --transient 1 --stage 1 -- %s && grep '^sums ' out >none", app);
     run_well("$run --reliable 1 --transient 1 --stage 1 --feeders 2 -- %s && grep '^sums ' out >fed && cmp none fed",
              app);
@@ -65,9 +67,9 @@ TEST(the_same_outputs_from_feeders) {
              "grep '^sums ' out >killed && cmp none killed",
              app);
     assert_true(summary("items_fed") > 0);
-    /* The second stage makes much output of little input in no time. The node measures that, and runs the stage
+    /* The second transform makes much output of little input in no time. The node measures that, and runs the transform
      * itself. */
-    static const char wide[] = "$tests/stage_app --items 60 --sleep-us 300 --widen 900000 --iterations";
+    static const char wide[] = "$tests/transform_app --items 60 --sleep-us 300 --widen 900000 --iterations";
     const int wide_iterations = iterations(120, 40);
     run_well("$run -- %s %d && grep '^sums ' out >none", wide, wide_iterations);
     run_well("printf 'iteration 20 kill feeder all\niteration 30 join feeder 1\n' >events && "
@@ -75,15 +77,15 @@ TEST(the_same_outputs_from_feeders) {
              wide, wide_iterations);
     assert_true(summary("items_fed") > 0);
     if (times_count()) {
-        assert_text("err", "feeders run the stages up to 'tag' for this node, not up to 'widen'");
+        assert_text("err", "feeders run the transforms up to 'tag' for this node, not up to 'widen'");
     }
-    /* Stages that take no time are not worth a request, once their time is known. */
-    run_well("$run --reliable 1 --feeders 1 -- $tests/stage_app --iterations 5 && grep -q '^sums ' out");
+    /* Transforms that take no time are not worth a request, once their time is known. */
+    run_well("$run --reliable 1 --feeders 1 -- $tests/transform_app --iterations 5 && grep -q '^sums ' out");
 }
 
 /* The job chooses its feeders; a resumed job chooses again. */
 PLAIN_TEST(a_job_chooses_its_feeders) {
-    static const char app[] = "$tests/stage_app --items 300 --clocks-per-iteration 1";
+    static const char app[] = "$tests/transform_app --items 300 --clocks-per-iteration 1";
     const int all = iterations(90, 30);
     run_well("$run --reliable 1 -- %s --iterations %d && grep '^sums ' out >none", app, all);
     run_well("$run --reliable 1 --feeders auto:1 --checkpoint saved -- %s --sleep-us 2000 --iterations %d", app,
@@ -98,15 +100,15 @@ PLAIN_TEST(a_job_chooses_its_feeders) {
     if (times_count()) {
         assert_text("report", "\"event\":\"add-feeder\"");
     }
-    /* A job without stages worth feeding has no feeders. */
-    run_well("$run --reliable 1 --feeders auto -- $tests/stage_app --iterations 5");
+    /* A job without transforms worth feeding has no feeders. */
+    run_well("$run --reliable 1 --feeders auto -- $tests/transform_app --iterations 5");
     assert_true(summary("feeders_wanted") == 0);
 }
 
 /* A job that chooses its feeders gives the first feeder more threads before it adds another, also after its controller
  * has restarted. A feeder with --threads keeps that number. */
 TEST(a_feeder_gets_threads) {
-    static const char app[] = "$tests/stage_app --items 300 --clocks-per-iteration 1";
+    static const char app[] = "$tests/transform_app --items 300 --clocks-per-iteration 1";
     const int all = iterations(100, 30);
     const int killed = iterations(60, 20);
     run_well("$run -- %s --iterations %d && grep '^sums ' out >none", app, all);
@@ -126,36 +128,36 @@ TEST(a_feeder_gets_threads) {
 }
 
 PLAIN_TEST(threads_that_nobody_chooses) {
-    run_refused("$tests/stage_app --controller tcp://127.0.0.1:1 --threads-max 2",
+    run_refused("$tests/transform_app --controller tcp://127.0.0.1:1 --threads-max 2",
                 "--threads-max: expected it with --tier feeder and without --threads");
-    run_refused("$tests/stage_app --controller tcp://127.0.0.1:1 --tier feeder --threads 2 --threads-max 2",
+    run_refused("$tests/transform_app --controller tcp://127.0.0.1:1 --tier feeder --threads 2 --threads-max 2",
                 "--threads-max: expected it with --tier feeder and without --threads");
 }
 
 PLAIN_TEST(feeders_that_nobody_can_add) {
-    run_refused("$bin/proteus run --feeders some -- " STAGES,
+    run_refused("$bin/proteus run --feeders some -- " TRANSFORMS,
                 "--feeders some: expected a number from 0 to 4096, auto, or auto:MAX");
-    run_refused("$bin/proteus run --feeders auto:0 -- " STAGES, "--feeders auto:0: expected");
-    run_refused("$bin/proteus run --feeders auto --market . -- " STAGES,
+    run_refused("$bin/proteus run --feeders auto:0 -- " TRANSFORMS, "--feeders auto:0: expected");
+    run_refused("$bin/proteus run --feeders auto --market . -- " TRANSFORMS,
                 "--feeders auto: not with --market, which buys no feeders");
     run_refused("$bin/proteus controller --listen tcp://127.0.0.1:0 --feeders auto",
                 "--feeders auto: a controller starts no nodes: start feeders as APP --tier feeder, or use proteus run");
 }
 
-PLAIN_TEST(what_a_stage_must_not_do) {
-    run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake read",
-                "aml_read_param: called in a stage: expected in begin, clock, evaluate, finish or a stage with "
-                "AML_STAGE_STATE");
-    run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake update",
-                "aml_update_param: called in a stage: expected in clock");
-    run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake total",
-                "aml_total: called in a stage: expected in");
-    run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake fail", "the stage has had enough");
-    run_refused("timeout 60 $bin/proteus run --feeders 1 -- $tests/stage_app --items 300 --sleep-us 1000 "
+PLAIN_TEST(what_a_transform_must_not_do) {
+    run_refused("timeout 60 $bin/proteus run -- " TRANSFORMS " --mistake read",
+                "aml_read_param: called in a transform: expected in begin, clock, evaluate, finish or a transform with "
+                "AML_TRANSFORM_STATE");
+    run_refused("timeout 60 $bin/proteus run -- " TRANSFORMS " --mistake update",
+                "aml_update_param: called in a transform: expected in clock");
+    run_refused("timeout 60 $bin/proteus run -- " TRANSFORMS " --mistake total",
+                "aml_total: called in a transform: expected in");
+    run_refused("timeout 60 $bin/proteus run -- " TRANSFORMS " --mistake fail", "the transform has had enough");
+    run_refused("timeout 60 $bin/proteus run --feeders 1 -- $tests/transform_app --items 300 --sleep-us 1000 "
                 "--mistake fail-at-feeder",
-                "proteus: error: the stage has had enough");
-    run_refused("timeout 60 $bin/proteus run -- " STAGES " --varied 9 --mistake rows",
-                "aml_emit_varied: item 0: 1 runs of rows, expected none: the app has stages");
+                "proteus: error: the transform has had enough");
+    run_refused("timeout 60 $bin/proteus run -- " TRANSFORMS " --varied 9 --mistake rows",
+                "aml_emit_varied: item 0: 1 runs of rows, expected none: the app has transforms");
 }
 
 /* A feeder that can't read the input on its machine leaves; the job goes on. */
@@ -163,14 +165,14 @@ PLAIN_TEST(a_feeder_that_cannot_read) {
     run_well("rm -f report; $bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 "
              "--report report >says & controller=$!; "
              "while ! grep -q nodes says; do sleep 0.05; done; read -r listening on at more <says; "
-             "node() { $tests/stage_app --controller $at --tier $1 --items 300 --sleep-us 2000 --iterations 40 "
+             "node() { $tests/transform_app --controller $at --tier $1 --items 300 --sleep-us 2000 --iterations 40 "
              "--clocks-per-iteration 1 --mistake read-at-feeder; }; "
              "node reliable >sums & while ! grep -qs '\"event\":\"start\"' report; do sleep 0.02; done; "
              "node feeder 2>feeder; test $? = 2 && wait $controller && grep '^sums ' sums");
     assert_text("feeder", "numbers: no such file");
     assert_text("report", "\"reason\":\"numbers: no such file\"");
     /* The same with a feeder that the launcher started. */
-    run_well("$run --feeders 1 -- $tests/stage_app --items 300 --sleep-us 2000 --iterations 8 "
+    run_well("$run --feeders 1 -- $tests/transform_app --items 300 --sleep-us 2000 --iterations 8 "
              "--clocks-per-iteration 1 --mistake read-at-feeder");
     assert_text("report", "\"reason\":\"numbers: no such file\"");
 }
