@@ -7,7 +7,6 @@
  * Steps and nodes: a step is over --batch samples *of all nodes together*. Each process computes its part, and the
  * servers' sum of all parts is the step. So the number of nodes changes only the speed. See docs/mlr.md. */
 #include "agileml.h"
-#include "agileml/base/clock.h"
 #include "agileml/base/hash.h"
 #include "apps/app.h"
 #include "apps/mlr/device.h"
@@ -18,7 +17,7 @@
 #include "apps/mlr/tuning.h"
 #include "apps/nn/device.h"
 #include "apps/optimizer.h"
-#include "apps/samples/input.h"
+#include "apps/samples/learner.h"
 #include "apps/tool.h"
 
 #include <assert.h>
@@ -28,12 +27,9 @@
 #include <string.h>
 
 enum { WEIGHTS = 0 }; /* the table */
-/* Metrics. TEST_CONSTANT: the test loss of a model that knows only the classes' shares of the training data. */
-enum { LOSS = 0, TRAIN_ACCURACY, TEST_LOSS, TEST_ACCURACY, TEST_CONSTANT, SPEED };
 enum {
     CLOCKS_MAX = 1 << 20,
-    EVALUATED_TOGETHER = 1024, /* test samples whose logits are in memory at once */
-    PART_FEATURES = 16         /* a thread's part of a dense table is a multiple of this many rows */
+    PART_FEATURES = 16 /* a thread's part of a dense table is a multiple of this many rows */
 };
 
 /* Dense products are faster if at least this part of the values is written in the file. */
@@ -784,22 +780,26 @@ static struct nn_loss sum_losses(const struct mlr *mlr) {
     return sum;
 }
 
-/* Begins steps or evaluations, which end_steps ends. */
-static int begin_steps(aml_worker *worker, struct mlr *mlr) {
+static int mlr_begin_steps(aml_worker *worker, void *context, size_t count, bool learn) {
+    struct mlr *mlr = context;
     struct error error = {0};
+    int result = learn ? 0 : batch_room(worker, mlr, count);
     set_weights(worker, mlr);
-    return mlr->device == NULL
-               ? 0
-               : nn_device_result(worker, mlr_device_begin(mlr->device, &mlr->minibatch.weights, &error), &error);
+    if (result == 0 && mlr->device != NULL) {
+        result = mlr_device_begin(mlr->device, &mlr->minibatch.weights, &error);
+        return nn_device_result(worker, result, &error);
+    }
+    return result;
 }
 
-static int end_steps(aml_worker *worker, struct mlr *mlr, bool changed, struct nn_loss *loss) {
+static int mlr_end_steps(aml_worker *worker, void *context, bool learn, struct nn_loss *loss) {
+    struct mlr *mlr = context;
     struct error error = {0};
     if (mlr->device == NULL) {
         *loss = sum_losses(mlr);
         return 0;
     }
-    const struct mlr_weights *weights = changed ? &mlr->minibatch.weights : NULL;
+    const struct mlr_weights *weights = learn ? &mlr->minibatch.weights : NULL;
     return nn_device_result(worker, mlr_device_end(mlr->device, weights, loss, &error), &error);
 }
 
@@ -872,17 +872,13 @@ static double rate_of(const aml_worker *worker, const struct mlr *mlr, double do
     return mlr->first_rate * fallen / (1 + mlr->lag * aml_lag(worker));
 }
 
-static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *context) {
+static int mlr_train(aml_worker *worker, void *context, const void *items, size_t count, double *operations) {
     struct mlr *mlr = context;
     struct minibatch *batch = &mlr->minibatch;
     size_t steps;
     uint64_t values = 0;
-    uint64_t start_us = monotonic_us();
+    int result = 0;
     double samples = step_samples(worker, mlr, &steps);
-    int result = begin_steps(worker, mlr);
-    if (result != 0) {
-        return result;
-    }
     if (mlr->input.dense && !mlr->chosen.constant) {
         memset(batch->touched, 1, (size_t)mlr->input.survey.features + 1);
     }
@@ -903,40 +899,16 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
         batch->step.l2 = sends_l2(mlr) ? (float)(mlr->chosen.lambda / samples) : 0;
         result = take_slices(worker, mlr, &items, end - first, end == count, &values);
     }
-    struct nn_loss loss;
-    result = result == 0 ? end_steps(worker, mlr, true, &loss) : result;
-    if (result != 0) {
-        return result;
-    }
-    aml_metric_add(worker, LOSS, loss.loss, (double)count);
-    aml_metric_add(worker, TRAIN_ACCURACY, (double)loss.correct, (double)count);
-    double seconds = (double)(monotonic_us() - start_us) * 1e-6;
-    aml_metric_add(worker, SPEED, 4e-9 * (double)values * mlr->input.survey.labels.count, seconds);
-    return 0;
+    *operations = 4 * (double)values * mlr->input.survey.labels.count;
+    return result;
 }
 
-static int mlr_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
+static int mlr_test(aml_worker *worker, void *context, const void **items, size_t count, bool last,
+                    const uint32_t **labels) {
     struct mlr *mlr = context;
-    double constant = 0;
-    int result = batch_room(worker, mlr, EVALUATED_TOGETHER);
-    result = result == 0 ? begin_steps(worker, mlr) : result;
-    for (size_t first = 0; first < count && result == 0; first += EVALUATED_TOGETHER) {
-        size_t together = count - first < EVALUATED_TOGETHER ? count - first : EVALUATED_TOGETHER;
-        items = batch_take(mlr, items, together, first + together == count);
-        for (size_t s = 0; s < together; s++) {
-            constant -= samples_input_log_share(worker, &mlr->input, mlr->minibatch.labels[s]);
-        }
-        result = take_step(worker, mlr, false);
-    }
-    struct nn_loss loss;
-    result = result == 0 ? end_steps(worker, mlr, false, &loss) : result;
-    if (result != 0) {
-        return result;
-    }
-    aml_metric_add(worker, TEST_LOSS, loss.loss, (double)count);
-    aml_metric_add(worker, TEST_CONSTANT, constant, (double)count);
-    aml_metric_add(worker, TEST_ACCURACY, (double)loss.correct, (double)count);
-    return 0;
+    *items = batch_take(mlr, *items, count, last);
+    *labels = mlr->minibatch.labels;
+    return take_step(worker, mlr, false);
 }
 
 /* ---- Saving ---- */
@@ -953,24 +925,9 @@ static int save_rows(void *context, const uint64_t *keys, const void *rows, size
     return app_result(save->worker, result, &error);
 }
 
-/* Reports when the model is no better than one that knows only the classes' shares. */
-static void compare_with_constant(aml_worker *worker, const struct mlr *mlr) {
-    double test_loss = aml_metric_value(worker, TEST_LOSS);
-    double test_constant = aml_metric_value(worker, TEST_CONSTANT);
-    bool tested = !isnan(test_constant);
-    bool trained = !isnan(aml_metric_value(worker, TRAIN_ACCURACY)); /* false when a resumed job had no clock left */
-    if (tested && !(test_loss < test_constant)) {
-        aml_note(worker,
-                 "the model is no better than a constant: its test loss is %.6g, that of the classes' shares %.6g",
-                 test_loss, test_constant);
-    } else if (trained) {
-        samples_input_compare(worker, &mlr->input, aml_metric_value(worker, LOSS), !mlr->chosen.constant);
-    }
-}
-
 static int mlr_finish(aml_worker *worker, void *context) {
     const struct mlr *mlr = context;
-    compare_with_constant(worker, mlr);
+    learner_compare(worker, &mlr->input, !mlr->chosen.constant);
     if (mlr->model_out == NULL) {
         return 0;
     }
@@ -990,34 +947,16 @@ static int mlr_finish(aml_worker *worker, void *context) {
 static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, char **argv) {
     struct aml_table tables[] = {
         [WEIGHTS] = {.name = "weights", .type = AML_FLOAT32, .mode = AML_ADD, .start = weights_start}};
-    const struct aml_metric metrics[] = {
-        [LOSS] = {.name = "loss", .kind = AML_MEAN},
-        [TRAIN_ACCURACY] = {.name = "train_accuracy", .kind = AML_MEAN},
-        [TEST_LOSS] = {.name = "test_loss", .kind = AML_MEAN, .evaluated = 1},
-        [TEST_ACCURACY] = {.name = "test_accuracy", .kind = AML_MEAN, .evaluated = 1},
-        [TEST_CONSTANT] = {.name = "test_constant", .kind = AML_MEAN, .evaluated = 1},
-        [SPEED] = {.name = "node_gflops", .kind = AML_MEAN},
-    };
     struct aml_app app = {
         .name = "mlr",
         .summary = "multinomial logistic regression; also: mlr --predict MODEL --data FILE",
-        .options = options,
         .tables = tables,
-        .table_count = 1,
-        .metrics = metrics,
-        .metric_count = sizeof metrics / sizeof metrics[0],
-        .clock_alone = 1,
-        .evaluate_every = CLOCKS_MAX, /* after each iteration, as clocks are short */
         .configure = mlr_configure,
-        .read_only_emits = 1,
-        .read = samples_input_read,
         .begin = mlr_begin,
-        .clock = mlr_clock,
-        .evaluate = mlr_evaluate,
         .finish = mlr_finish,
         .context = mlr,
     };
-    int status = aml_main(&app, argc, argv);
+    int status = learner_main(&app, options, argc, argv);
     mlr_forget_items(mlr);
     free(mlr->velocity);
     mlr_device_close(mlr->device);
@@ -1028,12 +967,14 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
 }
 
 int main(int argc, char **argv) {
-    struct mlr mlr = {.input = {.hashing = {.taken = true}},
+    static const struct learner learner = {
+        .together = 1024, .begin = mlr_begin_steps, .train = mlr_train, .test = mlr_test, .end = mlr_end_steps};
+    struct mlr mlr = {.input = {.learner = &learner, .hashing = {.taken = true}},
                       .names = {.layout = "auto", .device = "auto", .optimizer = "auto"},
                       .lambda = -1,
                       .rare = -1};
     const char *predict = NULL; /* only for --help: predict.c parses `mlr --predict` */
-    const struct aml_option own[] = {
+    const struct aml_option options[] = {
         {"hash-bits", "B", AML_OPTION_INTEGER, &mlr.input.hashing.bits, 0, CRITEO_HASH_BITS_MAX,
          "criteo: 2^B features; 0: 20"},
         {"cross", "PAIRS", AML_OPTION_WORD, &mlr.input.hashing.crosses, 0, 0,
@@ -1059,7 +1000,5 @@ int main(int argc, char **argv) {
         {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0, "no job: predict by a model; see mlr --predict --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
-    struct aml_option options[SAMPLES_OPTIONS + sizeof own / sizeof *own];
-    memcpy(samples_input_options(&mlr.input, options), own, sizeof own);
     return tool_is_asked("predict", argc, argv) ? mlr_predict_main(argc, argv) : run_job(&mlr, options, argc, argv);
 }

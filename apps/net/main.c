@@ -8,7 +8,6 @@
  * other strategies each process takes several such steps with its own part in a clock; then the processes take the
  * mean. See docs/net.md. */
 #include "agileml.h"
-#include "agileml/base/clock.h"
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "apps/app.h"
@@ -18,7 +17,7 @@
 #include "apps/net/network.h"
 #include "apps/net/predict.h"
 #include "apps/nn/device.h"
-#include "apps/samples/input.h"
+#include "apps/samples/learner.h"
 #include "apps/tool.h"
 
 #include <math.h>
@@ -26,14 +25,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARAMETERS = 0 };                                                            /* the table */
-enum { LOSS = 0, TRAIN_ACCURACY = 1, TEST_LOSS = 2, TEST_ACCURACY = 3, SPEED = 4 }; /* metrics */
+enum { PARAMETERS = 0 }; /* the table */
 enum {
     ROW_WIDTH = 256, /* parameters in a row: 1 KiB */
     CLOCKS_MAX = 1 << 20,
     BATCH = 128, /* the default, if an iteration then has PASS_STEPS steps */
-    PASS_STEPS = 4,
-    EVALUATED_TOGETHER = 256 /* test samples whose values are in memory at once */
+    PASS_STEPS = 4
 };
 
 static const double RATE = 0.05, RATE_OF_ADAM = 1e-3; /* defaults */
@@ -67,12 +64,10 @@ struct steps {
 /* The step under way. */
 struct step {
     struct compute_batch batch;
-    const float *parameters;
     float *target; /* the gradient is added here: the sums for the servers, or the parameters themselves */
     float scale;   /* the gradient's factor */
     float decay;   /* factor of the weights in L2's part, which is added to the target */
-    float *moved;  /* with a velocity as the target: the parameters that the velocity moves */
-    float rate;    /* factor of the velocity in the parameters' move */
+    float rate;    /* with a velocity as the target: its factor in the parameters' move */
     bool learn;
     size_t layer; /* the layer whose gradient is computed */
     size_t left;  /* rows, counted from the first, that are not yet in the table */
@@ -95,6 +90,7 @@ struct net {
     /* Allocated when needed, and then kept. */
     struct compute compute;
     struct net_device *device; /* NULL: the threads compute */
+    float *parameters;         /* [parameters], from net_begin on: the table's rows, or `copy` */
     float *velocity;           /* [parameters], with momentum that the servers do not keep */
     uint32_t *labels;          /* [room] */
     uint64_t *keys;            /* [room] */
@@ -383,10 +379,10 @@ static size_t row_elements(const struct net *net, size_t row) {
     return left < ROW_WIDTH ? left : ROW_WIDTH;
 }
 
-/* Sets *parameters to all parameters, contiguous: the table's rows, or a copy. */
-static int flat_parameters(aml_worker *worker, struct net *net, float **parameters) {
+/* Sets net->parameters to all parameters, contiguous. */
+static int flat_parameters(aml_worker *worker, struct net *net) {
     struct aml_rows rows = aml_table_rows(worker, PARAMETERS);
-    *parameters = (float *)(void *)rows.base;
+    net->parameters = (float *)(void *)rows.base;
     if (rows_are_flat(&rows)) {
         return 0;
     }
@@ -399,16 +395,16 @@ static int flat_parameters(aml_worker *worker, struct net *net, float **paramete
         memcpy(net->copy + r * ROW_WIDTH, rows.base + r * rows.stride, row_elements(net, r) * sizeof(float));
     }
     memset(net->sums, 0, net->network.parameters * sizeof *net->sums);
-    *parameters = net->copy;
+    net->parameters = net->copy;
     return 0;
 }
 
 /* Returns what a step changes, in the table or in a copy: the parameters, or with an optimizer the sums for the
  * servers. */
-static float *step_target(aml_worker *worker, const struct net *net, float *parameters) {
+static float *step_target(aml_worker *worker, const struct net *net) {
     struct aml_rows rows = aml_table_rows(worker, PARAMETERS);
     if (rows.sums == NULL) {
-        return parameters;
+        return net->parameters;
     }
     return rows_are_flat(&rows) ? (float *)(void *)rows.sums : net->sums;
 }
@@ -445,8 +441,7 @@ static int velocity_room(aml_worker *worker, struct net *net) {
     return net->velocity != NULL ? 0 : aml_error(worker, AML_ENOMEM, "no memory for momentum");
 }
 
-static void begin_step(aml_worker *worker, struct net *net, const float *parameters, const float *items, size_t count,
-                       bool learn) {
+static void begin_step(aml_worker *worker, struct net *net, const float *items, size_t count, bool learn) {
     size_t features = net->input.survey.features;
     struct step *step = &net->step;
     *step = (struct step){.learn = learn};
@@ -463,7 +458,6 @@ static void begin_step(aml_worker *worker, struct net *net, const float *paramet
             net->keys[s] = hash_mix(sample + aml_clock(worker) + aml_local_step(worker));
         }
     }
-    step->parameters = parameters;
     step->left = (net->network.parameters + ROW_WIDTH - 1) / ROW_WIDTH;
 }
 
@@ -472,9 +466,9 @@ static void part_errors(void *context, unsigned thread, unsigned threads) {
     struct net *net = context;
     struct step *step = &net->step;
     (void)threads;
-    compute_forward(&net->compute, step->parameters, &step->batch, thread);
+    compute_forward(&net->compute, net->parameters, &step->batch, thread);
     if (step->learn) {
-        compute_backward(&net->compute, step->parameters, &step->batch, thread);
+        compute_backward(&net->compute, net->parameters, &step->batch, thread);
     }
 }
 
@@ -486,7 +480,7 @@ static void part_decay(void *context, unsigned thread, unsigned threads) {
         const struct network_layer *layer = &net->network.layers[l];
         size_t end = layer->weights * (thread + 1) / threads;
         for (size_t i = layer->weights * thread / threads; i < end; i++) {
-            step->target[layer->first + i] += step->decay * step->parameters[layer->first + i];
+            step->target[layer->first + i] += step->decay * net->parameters[layer->first + i];
         }
     }
 }
@@ -519,7 +513,7 @@ static void part_velocity(void *context, unsigned thread, unsigned threads) {
     size_t count = net->network.parameters;
     size_t end = count * (thread + 1) / threads;
     for (size_t i = count * thread / threads; i < end; i++) {
-        step->moved[i] += step->rate * step->target[i];
+        net->parameters[i] += step->rate * step->target[i];
     }
 }
 
@@ -537,7 +531,7 @@ static void part_slow(void *context, unsigned thread, unsigned threads) {
  * are the samples of all nodes, and the servers add up the parts. Otherwise they are this node's own, as its model
  * is one of several whose mean is taken. A velocity always uses the node's own samples, so that it stays the same
  * when the strategy changes. */
-static void scale_step(aml_worker *worker, struct net *net, float *parameters, size_t count) {
+static void scale_step(aml_worker *worker, struct net *net, size_t count) {
     struct step *step = &net->step;
     unsigned clocks = aml_clocks_per_iteration(worker);
     uint64_t number = aml_clock(worker) + aml_local_step(worker);
@@ -545,11 +539,10 @@ static void scale_step(aml_worker *worker, struct net *net, float *parameters, s
     double rate = schedule_rate(&net->steps.schedule, number, clocks);
     double share = aml_share(worker);
     bool sum = aml_strategy(worker) == AML_SSGD;
-    step->target = step_target(worker, net, parameters);
+    step->target = step_target(worker, net);
     step->scale = (float)(1 / (sum ? samples : samples * share));
     if (keeps_velocity(net)) {
         step->target = net->velocity;
-        step->moved = parameters;
         step->scale = (float)(1 / (samples * share));
         step->rate = -(float)(sum ? rate * share : rate);
     } else if (net->steps.optimizer == OPTIMIZER_SGD) { /* the process takes the step itself */
@@ -569,12 +562,6 @@ static struct nn_loss take_losses(struct net *net) {
     return sum;
 }
 
-/* Takes the parameters for steps and evaluations. */
-static int begin(aml_worker *worker, struct net *net, const float *parameters) {
-    struct error error = {0};
-    return net->with_device ? nn_device_result(worker, net_device_begin(net->device, parameters, &error), &error) : 0;
-}
-
 /* Computes the errors of the step. A device only queues the work. */
 static int compute_errors(aml_worker *worker, struct net *net) {
     struct error error = {0};
@@ -586,81 +573,62 @@ static int compute_errors(aml_worker *worker, struct net *net) {
     return 0;
 }
 
-/* Adds the gradient to the step's target if the step learns, and sets *loss to the losses since `begin`. */
-static int end(aml_worker *worker, struct net *net, struct nn_loss *loss) {
-    const struct step *step = &net->step;
+static int net_begin(aml_worker *worker, void *context, size_t count, bool learn) {
+    struct net *net = context;
     struct error error = {0};
-    int result = 0;
-    if (net->with_device) {
-        result = net_device_end(net->device, step->scale, step->learn ? step->target : NULL, loss, &error);
+    int result = room(worker, net, count);
+    result = result == 0 && learn ? velocity_room(worker, net) : result;
+    result = result == 0 ? flat_parameters(worker, net) : result;
+    if (result == 0 && net->with_device) {
+        result = net_device_begin(net->device, net->parameters, &error);
         return nn_device_result(worker, result, &error);
     }
-    if (step->learn) {
-        result = compute_step(worker, net);
-    }
-    *loss = take_losses(net);
     return result;
 }
 
-static int net_clock(aml_worker *worker, const void *items, size_t count, void *context) {
+static int net_train(aml_worker *worker, void *context, const void *items, size_t count, double *operations) {
     struct net *net = context;
-    uint64_t start_us = monotonic_us();
-    float *parameters;
-    int result = room(worker, net, count);
-    result = result == 0 ? velocity_room(worker, net) : result;
-    result = result == 0 ? flat_parameters(worker, net, &parameters) : result;
-    if (result != 0) {
-        return result;
-    }
-    begin_step(worker, net, parameters, items, count, true);
-    scale_step(worker, net, parameters, count);
-    struct nn_loss loss;
-    result = begin(worker, net, parameters);
-    result = result == 0 ? compute_errors(worker, net) : result;
+    begin_step(worker, net, items, count, true);
+    scale_step(worker, net, count);
+    int result = compute_errors(worker, net);
     if (result == 0 && keeps_velocity(net)) {
         aml_parallel(worker, part_slow, net);
     }
     if (result == 0 && net->lambda > 0) {
         aml_parallel(worker, part_decay, net);
     }
-    result = result == 0 ? end(worker, net, &loss) : result;
-    if (result != 0) {
-        return result;
-    }
-    if (keeps_velocity(net)) {
-        aml_parallel(worker, part_velocity, net);
-    }
-    result = put_rows(worker, net, 0);
-    if (result != 0) {
-        return result;
-    }
-    aml_metric_add(worker, LOSS, loss.loss, (double)count);
-    aml_metric_add(worker, TRAIN_ACCURACY, (double)loss.correct, (double)count);
-    double seconds = (double)(monotonic_us() - start_us) * 1e-6;
-    aml_metric_add(worker, SPEED, 2e-9 * (double)net->network.products * (double)count, seconds);
-    return 0;
+    *operations = 2 * (double)net->network.products * (double)count;
+    return result;
 }
 
-static int net_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
+static int net_test(aml_worker *worker, void *context, const void **items, size_t count, bool last,
+                    const uint32_t **labels) {
     struct net *net = context;
-    size_t stride = (size_t)net->input.survey.features + 1;
-    float *parameters;
-    int result = room(worker, net, count < EVALUATED_TOGETHER ? count : EVALUATED_TOGETHER);
-    result = result == 0 ? flat_parameters(worker, net, &parameters) : result;
-    result = result == 0 ? begin(worker, net, parameters) : result;
-    net->step.learn = false; /* `step` is not set before if there are no samples */
-    for (size_t first = 0; first < count && result == 0; first += EVALUATED_TOGETHER) {
-        size_t together = count - first < EVALUATED_TOGETHER ? count - first : EVALUATED_TOGETHER;
-        begin_step(worker, net, parameters, (const float *)items + first * stride, together, false);
-        result = compute_errors(worker, net);
+    const float *samples = *items;
+    (void)last;
+    begin_step(worker, net, samples, count, false);
+    *items = samples + count * net->step.batch.stride;
+    *labels = net->labels;
+    return compute_errors(worker, net);
+}
+
+/* Adds the gradient to the step's target, if it learns, and takes the losses. */
+static int net_end(aml_worker *worker, void *context, bool learn, struct nn_loss *loss) {
+    struct net *net = context;
+    const struct step *step = &net->step;
+    struct error error = {0};
+    int result = 0;
+    if (net->with_device) {
+        result = net_device_end(net->device, step->scale, learn ? step->target : NULL, loss, &error);
+        result = nn_device_result(worker, result, &error);
+    } else {
+        result = learn ? compute_step(worker, net) : 0;
+        *loss = take_losses(net);
     }
-    struct nn_loss loss;
-    result = result == 0 ? end(worker, net, &loss) : result;
-    if (result == 0) {
-        aml_metric_add(worker, TEST_LOSS, loss.loss, (double)count);
-        aml_metric_add(worker, TEST_ACCURACY, (double)loss.correct, (double)count);
+    if (result == 0 && learn && keeps_velocity(net)) {
+        aml_parallel(worker, part_velocity, net);
     }
-    return result;
+    return result == 0 && learn ? put_rows(worker, net, 0) : result;
 }
 
 /* ---- Saving ---- */
@@ -684,9 +652,7 @@ static int gather_rows(void *context, const uint64_t *keys, const void *rows, si
 static int net_finish(aml_worker *worker, void *context) {
     const struct net *net = context;
     struct error error = {0};
-    if (!isnan(aml_metric_value(worker, TRAIN_ACCURACY))) { /* NaN when a resumed job had no clock left */
-        samples_input_compare(worker, &net->input, aml_metric_value(worker, LOSS), true);
-    }
+    learner_compare(worker, &net->input, true);
     if (net->model_out == NULL) {
         return 0;
     }
@@ -715,35 +681,18 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
                                                  .width = ROW_WIDTH,
                                                  .whole = 1,
                                                  .start = start_row}};
-    const struct aml_metric metrics[] = {
-        [LOSS] = {.name = "loss", .kind = AML_MEAN},
-        [TRAIN_ACCURACY] = {.name = "train_accuracy", .kind = AML_MEAN},
-        [TEST_LOSS] = {.name = "test_loss", .kind = AML_MEAN, .evaluated = 1},
-        [TEST_ACCURACY] = {.name = "test_accuracy", .kind = AML_MEAN, .evaluated = 1},
-        [SPEED] = {.name = "node_gflops", .kind = AML_MEAN},
-    };
     static const char *const steering[] = {"rate", "decay", "warm-up", "anneal", NULL};
     struct aml_app app = {
         .name = "net",
         .summary = "neural networks of dense and convolutional layers; also: net --predict MODEL --data FILE",
-        .options = options,
         .steering = steering,
         .tables = tables,
-        .table_count = 1,
-        .metrics = metrics,
-        .metric_count = sizeof metrics / sizeof metrics[0],
-        .clock_alone = 1,
         .strategies = 1,
-        .evaluate_every = CLOCKS_MAX, /* after each iteration, as clocks are short */
         .configure = net_configure,
-        .read_only_emits = 1,
-        .read = samples_input_read,
-        .clock = net_clock,
-        .evaluate = net_evaluate,
         .finish = net_finish,
         .context = net,
     };
-    int status = aml_main(&app, argc, argv);
+    int status = learner_main(&app, options, argc, argv);
     compute_close(&net->compute);
     net_device_close(net->device);
     free(net->velocity);
@@ -757,12 +706,15 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
 }
 
 int main(int argc, char **argv) {
-    struct net net = {.layers = "dense 128",
+    static const struct learner learner = {
+        .together = 256, .begin = net_begin, .train = net_train, .test = net_test, .end = net_end};
+    struct net net = {.input = {.learner = &learner},
+                      .layers = "dense 128",
                       .device_name = "auto",
                       .optimizer = "momentum",
                       .steps = {.schedule = {.decay = 1}, .momentum = MOMENTUM, .beta2 = BETA2}};
     const char *predict = NULL; /* only for --help: predict.c parses `net --predict` */
-    const struct aml_option own[] = {
+    const struct aml_option options[] = {
         {"layers", "TEXT", AML_OPTION_WORD, &net.layers, 0, 0,
          "such as 'conv 32x5, pool 2, dense 128'; also norm, dropout P (docs/net.md)"},
         {"device", "NAME", AML_OPTION_STRING, &net.device_name, 0, 0, "cpu, or cuda; auto: cuda where it is"},
@@ -782,7 +734,5 @@ int main(int argc, char **argv) {
         {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0, "no job: predict by a model; see net --predict --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
-    struct aml_option options[SAMPLES_OPTIONS + sizeof own / sizeof *own];
-    memcpy(samples_input_options(&net.input, options), own, sizeof own);
     return tool_is_asked("predict", argc, argv) ? net_predict_main(argc, argv) : run_job(&net, options, argc, argv);
 }

@@ -563,36 +563,6 @@ int samples_input_read(aml_worker *worker, void *context) {
     return result == 0 && test.path != NULL ? read_files(worker, input, &test, AML_TEST) : result;
 }
 
-/* ---- A model that knows only the classes' shares ---- */
-
-double samples_input_log_share(const aml_worker *worker, const struct samples_input *input, uint32_t label) {
-    double samples = (double)input->survey.samples;
-    double count = (double)input->survey.labels.items[label].count;
-    if (input->survey.format == SAMPLES_CRITEO) { /* there are no counts: the shares are those of the samples read */
-        double clicks = aml_total(worker, SAMPLES_TOTAL_LABELS);
-        samples = (double)aml_total_items(worker);
-        count = label == 1 ? clicks : samples - clicks;
-    } else if (input->statistics.samples > 0) {
-        samples = (double)input->statistics.samples;
-        count = (double)input->statistics.label_counts[label];
-    }
-    return statistics_log_share(count, samples, input->survey.labels.count);
-}
-
-void samples_input_compare(aml_worker *worker, const struct samples_input *input, double loss, bool advise) {
-    double constant = 0;
-    for (uint32_t k = 0; k < input->survey.labels.count; k++) {
-        double share = samples_input_log_share(worker, input, k);
-        constant -= exp(share) * share;
-    }
-    if (!(loss < constant)) {
-        aml_note(worker,
-                 "the model is no better than a constant: its loss on the training data is %.6g, that of the classes' "
-                 "shares %.6g%s",
-                 loss, constant, advise ? ". More passes (--iterations), another --rate or --scale may help" : "");
-    }
-}
-
 struct samples_model samples_input_model(const struct samples_input *input) {
     return (struct samples_model){.scale = input->scale,
                                   .index_base = input->file.index_base,

@@ -34,8 +34,10 @@ struct samples_hashing {
     const char *crosses;
 };
 
-/* The context of an app begins with it (aml_app.context), zeroed, and then set by samples_input_options. */
+/* The context of an app begins with it (aml_app.context), zeroed but for what the app sets, and then set by
+ * samples_input_options. */
 struct samples_input {
+    const struct learner *learner; /* set by an app that uses learner_main */
     /* Values of options. */
     struct aml_strings data, test;
     const char *test_labels;
@@ -103,13 +105,6 @@ int samples_input_declare_transforms(aml_worker *worker, struct samples_input *i
 
 /* Emits all samples as items: aml_app.read. */
 int samples_input_read(aml_worker *worker, void *input);
-
-/* Returns the logarithm of a class's share of the training samples, for apps that know only that share of it. After the
- * samples are read. */
-double samples_input_log_share(const aml_worker *worker, const struct samples_input *input, uint32_t label);
-/* Notes when the training loss is no better than that of a model that knows only the shares; with `advise` also what
- * may help. For `finish`. */
-void samples_input_compare(aml_worker *worker, const struct samples_input *input, double loss, bool advise);
 
 /* Returns what a model's file has of the input; it points to the input's numbers. After `configure`. */
 struct samples_model samples_input_model(const struct samples_input *input);

@@ -410,6 +410,8 @@ PLAIN_TEST(tables_in_any_unit) {
                      TABLES[t].tests);
             loss = c == 0 && (t == 0 || t == TABLE_SPARSE) ? summary("test_loss") : loss;
             assert_true(loss < 0.4);
+            assert_true(summary("test_constant") > 0.9 && summary("test_constant") < 1.2);
+            assert_no_text("report", "no better than a constant");
             /* Sums of floats in another order; training makes differences grow. */
             assert_true(fabs(summary("test_loss") - loss) < 0.03 * loss);
             assert_text("report", t < TABLE_SPARSE ? "--scale standard: each of 6 features less its mean"
@@ -423,6 +425,16 @@ PLAIN_TEST(tables_in_any_unit) {
         assert_true(fabs(accuracy - summary("test_accuracy")) < 1e-5);
         assert_true(fabs(predicted - summary("test_loss")) < 1e-4);
     }
+}
+
+/* Test samples of other classes than the training data's are predicted worse than by the classes' shares. */
+PLAIN_TEST(no_better_than_a_constant) {
+    run_well("sed 's/^low/other/; s/^high/low/; s/^other/high/' plain-test.csv >wrong.csv; "
+             "$run -- net --data plain.csv --test wrong.csv");
+    assert_true(summary("test_loss") > summary("test_constant"));
+    assert_text("report", "the model is no better than a constant: its test loss is");
+    run_well("$run -- net --data plain.csv --rate 1e-9 --lambda 100 --iterations 1");
+    assert_text("report", "the model is no better than a constant: its loss on the training data is");
 }
 
 /* A constant column is left out, missing values of a row are zeros, and an explicit scale takes effect. */
