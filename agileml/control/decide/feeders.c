@@ -1,6 +1,7 @@
 /* See feeders.h. */
 #include "agileml/control/decide/feeders.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,6 +91,19 @@ static enum verdict judge(const struct feeders *feeders, const struct feeders_me
 
 /* ---- Changes ---- */
 
+/* Changes the state as drawn in feeders.h. Only feeders_begin_anew leads from any state to the first ones. */
+static void become(struct feeders *feeders, enum feeders_state state) {
+    static const unsigned legal[] = {
+        [FEEDERS_PROFILE] = 1 << FEEDERS_THREADS | 1 << FEEDERS_HOLD,
+        [FEEDERS_THREADS] = 1 << FEEDERS_COUNT | 1 << FEEDERS_HOLD,
+        [FEEDERS_COUNT] = 1 << FEEDERS_HOLD,
+        [FEEDERS_HOLD] = 1 << FEEDERS_THREADS | 1 << FEEDERS_SHRINK | 1 << FEEDERS_HOLD,
+        [FEEDERS_SHRINK] = 1 << FEEDERS_HOLD,
+    };
+    assert((legal[feeders->state] >> state & 1) != 0);
+    feeders->state = state;
+}
+
 /* Requests this many feeders and threads. */
 static struct feeders_action change(struct feeders *feeders, enum feeders_act act, unsigned wanted, unsigned threads) {
     feeders->requests += act == FEEDERS_ADD && feeders->requests < FEEDERS_REQUESTS ? 1 : 0;
@@ -102,7 +116,7 @@ static struct feeders_action change(struct feeders *feeders, enum feeders_act ac
 }
 
 static void become_hold(struct feeders *feeders, bool success) {
-    feeders->state = FEEDERS_HOLD;
+    become(feeders, FEEDERS_HOLD);
     feeders->held = (struct feeders_measure){0};
     feeders->drifted = feeders->spare = 0;
     feeders->run = (struct feeders_run){0};
@@ -146,7 +160,7 @@ static struct feeders_action begin(struct feeders *feeders, char *reason, double
     feeders->baseline = baseline;
     feeders->kept = (struct feeders_measure){0};
     feeders->from = feeders->from_threads = 0;
-    feeders->state = FEEDERS_THREADS;
+    become(feeders, FEEDERS_THREADS);
     return change(feeders, FEEDERS_ADD, 1, 1);
 }
 
@@ -182,7 +196,9 @@ static struct feeders_action step(struct feeders *feeders, const struct feeders_
         return change(feeders, FEEDERS_SET_THREADS, now->feeders, threads);
     }
     unsigned threads = now->threads < view->threads_next ? now->threads : view->threads_next;
-    feeders->state = FEEDERS_COUNT;
+    if (feeders->state == FEEDERS_THREADS) {
+        become(feeders, FEEDERS_COUNT);
+    }
     if (now->feeders >= view->feeders_max || (now->feeders + 1) * threads <= now->feeders * now->threads) {
         struct feeders_action action = finish(feeders, reason);
         if (action.act == FEEDERS_NONE) {
@@ -216,7 +232,7 @@ static struct feeders_action tune(struct feeders *feeders, const struct feeders_
     if (feeders->state == FEEDERS_THREADS) {
         snprintf(reason, FEEDERS_REASON, "%u threads gain less than %.0f %% of what was possible: %u again",
                  now.threads, 100 * FEEDERS_LINEAR, kept->threads);
-        feeders->state = FEEDERS_COUNT;
+        become(feeders, FEEDERS_COUNT);
         return change(feeders, FEEDERS_SET_THREADS, kept->feeders, kept->threads);
     }
     return finish(feeders, reason);
@@ -255,7 +271,7 @@ static bool is_spare(const struct feeders_measure *now) {
 static struct feeders_action begin_shrinking(struct feeders *feeders, const struct feeders_measure *now, char *reason) {
     unsigned threads = (now->feeders - 1) * now->threads / now->feeders;
     feeders->kept = *now;
-    feeders->state = FEEDERS_SHRINK;
+    become(feeders, FEEDERS_SHRINK);
     if (threads == 0 || !is_enough(now, now->feeders, threads)) {
         snprintf(reason, FEEDERS_REASON, "feeders are busy for %.0f %% of their time: %u are enough", 100 * now->busy,
                  now->feeders - 1);
@@ -274,7 +290,7 @@ static struct feeders_action hold_with(struct feeders *feeders, const struct fee
         feeders->kept = *now;
         feeders->from = now->feeders;
         feeders->from_threads = now->threads;
-        feeders->state = FEEDERS_THREADS;
+        become(feeders, FEEDERS_THREADS);
         return step(feeders, view, now, reason);
     }
     if (!more && feeders->drifted >= DRIFTED && now->rate < feeders->baseline) {

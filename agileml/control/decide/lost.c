@@ -3,6 +3,7 @@
 
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 void lost_close(struct lost *lost) {
@@ -53,6 +54,7 @@ void lost_add_evaluation(struct lost *lost, actor_id origin, uint64_t clock, uin
 }
 
 void lost_drop_evaluation(struct lost *lost, unsigned index) {
+    assert(index < lost->evaluation_count);
     free(lost->evaluations[index].shards);
     lost->evaluations[index] = lost->evaluations[--lost->evaluation_count];
 }
@@ -119,6 +121,7 @@ static void lost_keep(struct lost *lost, uint64_t from, uint64_t until) {
         }
     }
     lost->range_count = kept;
+    assert(kept == 0 || (lost->ranges[0].from_clock >= from && lost->ranges[kept - 1].until_clock <= until));
     for (unsigned e = lost->evaluation_count; e-- > 0;) {
         if (lost->evaluations[e].clock < from || lost->evaluations[e].clock > until) {
             lost_drop_evaluation(lost, e);

@@ -4,6 +4,7 @@
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 const char *plan_stage_name(enum stage stage) {
@@ -49,6 +50,7 @@ static void shares_apportion(struct share *shares, unsigned count, uint64_t item
     for (unsigned i = 0; i < count; i++) {
         weights += shares[i].weight;
     }
+    assert(weights > 0);
     struct share **order = memory_zeroed(count, sizeof *order);
     uint64_t left = items;
     for (unsigned i = 0; i < count; i++) {
@@ -57,6 +59,7 @@ static void shares_apportion(struct share *shares, unsigned count, uint64_t item
         left -= shares[i].quota;
         order[i] = &shares[i];
     }
+    assert(left < count);
     qsort(order, count, sizeof(struct share *), share_compare);
     for (uint64_t i = 0; i < left; i++) {
         order[i]->quota++;
@@ -124,6 +127,7 @@ static void deal_rest(const struct deal *deal, uint64_t run, actor_id *result) {
         if (result[item] != ACTOR_NONE) {
             continue;
         }
+        assert(turn < count); /* the quotas are of all items */
         struct share *share = open[turn];
         result[item] = share->actor;
         share->room--;
@@ -170,6 +174,9 @@ static void deal_items(const struct deal *deal, uint64_t run, actor_id *result) 
         }
     }
     deal_rest(deal, run, result);
+    for (unsigned i = 0; i < deal->share_count; i++) {
+        assert(deal->shares[i].room == 0);
+    }
 }
 
 /* ---- Roles ---- */
@@ -384,6 +391,7 @@ void plan_followers(const struct plan_node *nodes, unsigned node_count, uint32_t
             struct candidate *has = candidate_find(&candidates, backups, p);
             struct candidate *best = best_follower(&candidates, candidate_find(&candidates, servers, p));
             if (has != NULL && best != NULL && follows_less(best, has, 0)) {
+                assert(has->follows > 0);
                 has->follows--;
                 follow(best, &backups[p]);
                 moved = true;

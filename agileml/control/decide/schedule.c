@@ -54,6 +54,20 @@ void schedule_close(struct schedule *schedule) {
     *schedule = (struct schedule){0};
 }
 
+/* Checks that the parts are in the order of clocks, of which only the last may have none, and that every catch-up has
+ * clocks and shards. */
+static void check_schedule(const struct schedule *schedule) {
+    assert(schedule->part_count > 0 && schedule->parts[0].owners != NULL);
+    for (unsigned p = 1; p < schedule->part_count; p++) {
+        assert(schedule->parts[p - 1].from_clock < schedule->parts[p].from_clock);
+    }
+    for (unsigned c = 0; c < schedule->catch_up_count; c++) {
+        const struct schedule_catch_up *late = &schedule->catch_ups[c];
+        assert(late->from_clock <= late->until_clock && late->until_clock < WIRE_CLOCK_NEVER);
+        assert(late->count > 0 && late->shards[late->count - 1] < schedule->shards);
+    }
+}
+
 /* Returns the last clock of a part. */
 static uint64_t part_until(const struct schedule *schedule, unsigned index) {
     bool last = index + 1 == schedule->part_count || schedule->parts[index + 1].from_clock == WIRE_CLOCK_NEVER;
@@ -86,6 +100,7 @@ void schedule_cancel(struct schedule *schedule) {
 void schedule_prepare(struct schedule *schedule, const actor_id *owners) {
     schedule_cancel(schedule);
     add_part(schedule, WIRE_CLOCK_NEVER, owners);
+    check_schedule(schedule);
 }
 
 void schedule_name(struct schedule *schedule, uint64_t from_clock) {
@@ -96,6 +111,7 @@ void schedule_name(struct schedule *schedule, uint64_t from_clock) {
     if (schedule->part_count > 1 && schedule->parts[schedule->part_count - 2].from_clock == from_clock) {
         drop_part(schedule, schedule->part_count - 2); /* no node has begun the part's clocks */
     }
+    check_schedule(schedule);
 }
 
 void schedule_forget(struct schedule *schedule, uint64_t committed) {
@@ -109,6 +125,7 @@ void schedule_forget(struct schedule *schedule, uint64_t committed) {
             c++;
         }
     }
+    check_schedule(schedule);
 }
 
 /* ---- Recovery ---- */
@@ -242,6 +259,26 @@ static void drop_dead(struct schedule *schedule, const struct death *death, cons
     }
 }
 
+/* Checks invariant I6 in one clock: every shard has exactly one owner, or is in exactly one catch-up. */
+static void check_shards(const struct schedule *schedule, uint64_t clock) {
+    const actor_id *owners = schedule->parts[part_at(schedule, clock)].owners;
+    unsigned char *found = memory_zeroed(schedule->shards, 1);
+    for (uint32_t s = 0; s < schedule->shards; s++) {
+        found[s] = owners[s] != ACTOR_NONE ? 1 : 0;
+    }
+    for (unsigned c = 0; c < schedule->catch_up_count; c++) {
+        const struct schedule_catch_up *late = &schedule->catch_ups[c];
+        for (uint32_t i = 0; late->from_clock <= clock && clock <= late->until_clock && i < late->count; i++) {
+            assert(found[late->shards[i]] == 0);
+            found[late->shards[i]] = 1;
+        }
+    }
+    for (uint32_t s = 0; s < schedule->shards; s++) {
+        assert(found[s] == 1);
+    }
+    free(found);
+}
+
 uint64_t schedule_recover(struct schedule *schedule, bool (*dead)(const void *context, actor_id node),
                           const void *context, const actor_id *takeover, const struct schedule_restore *restore) {
     const struct death death = {dead, context};
@@ -265,6 +302,10 @@ uint64_t schedule_recover(struct schedule *schedule, bool (*dead)(const void *co
         add_catch_ups(schedule, &stretches[b], restore->epoch);
         free(stretches[b].takers);
     }
+    for (unsigned b = 0; b < bound_count; b++) {
+        check_shards(schedule, bounds[b]);
+    }
+    check_schedule(schedule);
     free(stretches);
     free(bounds);
     return end;
@@ -389,6 +430,7 @@ void schedule_assignments(const struct schedule *schedule, struct buffer **assig
         memcpy(numbers + shard_count, late->shards, late->count * sizeof *numbers);
         shard_count += late->count;
     }
+    assert(shard_count <= most);
     *assignments = buffer_copy(list, assignment_count * sizeof *list);
     *shards = buffer_copy(numbers, shard_count * sizeof *numbers);
     free(list);

@@ -291,7 +291,7 @@ void change_first(struct controller *controller) {
     controller->plan.epoch = 1;
     schedule_open(&controller->plan.schedule, policy->shards, desired.result.owners, controller->plan.restore + 1);
     desired_close(&desired);
-    controller->phase = PHASE_LOAD;
+    controller_set_phase(controller, PHASE_LOAD);
     change_publish(controller);
 }
 

@@ -54,7 +54,9 @@ static void controller_take_up(struct controller *controller) {
         progress_open(controller);
     }
     if (controller->phase >= PHASE_LEAVE) {
-        controller->phase = PHASE_LEAVE;
+        if (controller->phase == PHASE_ENDED) {
+            controller_set_phase(controller, PHASE_LEAVE); /* the end is sent again */
+        }
         controller->end.told = true;
         controller->end.observers_us = controller->end.members_us = now + IO_RECONNECT_US + CONTROLLER_END_WAIT_US;
     }
@@ -434,7 +436,7 @@ static void receive_loaded(struct controller *controller, struct member *member,
         verdict_end(controller, AML_EINPUT, "the data has no training items");
         return;
     }
-    controller->phase = PHASE_TRAIN;
+    controller_set_phase(controller, PHASE_TRAIN);
     controller->times.started_us = controller_now(controller);
     controller->change.due = true;
     controller_report(controller, report_start(controller));

@@ -81,6 +81,13 @@ struct controller_options {
     void *context;
 };
 
+/* The phases of a job; controller_set_phase makes the transitions:
+ *
+ *   GATHER --nodes registered--> LOAD --data loaded--> TRAIN --last clock done--> SAVE --saved--> LEAVE --> ENDED
+ *                                                        ^---a new epoch----------'
+ *
+ * A failure or an ABORT leads from each phase before LEAVE to LEAVE. A controller that is started again after the end
+ * is in LEAVE. */
 enum controller_phase { PHASE_GATHER, PHASE_LOAD, PHASE_TRAIN, PHASE_SAVE, PHASE_LEAVE, PHASE_ENDED };
 
 /* A change of plan under way. */

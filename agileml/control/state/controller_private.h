@@ -148,6 +148,8 @@ uint64_t barrier_clock_ahead(const struct controller *controller);
 
 /* ---- verdicts.c ---- */
 
+/* Changes the phase as drawn in controller.h. */
+void controller_set_phase(struct controller *controller, enum controller_phase to);
 /* Has the job end with this outcome, unless it has ended already. A failure replaces a success that no process was
  * informed of yet. */
 void verdict_end(struct controller *controller, int code, const char *text);

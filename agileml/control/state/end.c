@@ -44,7 +44,7 @@ void end_try(struct controller *controller) {
         waiting = waiting || controller->report.observers[o].read < controller->report.count;
     }
     if (!waiting) {
-        controller->phase = PHASE_ENDED;
+        controller_set_phase(controller, PHASE_ENDED);
         checkpoints_stop(controller);
         controller->io->set_timer(controller->io, 0);
         controller->options.end(controller->options.context, controller->end.code, controller->end.text);

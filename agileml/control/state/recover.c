@@ -444,7 +444,9 @@ static void begin_epoch(struct controller *controller, uint64_t clock) {
         member->loaded = false;
     }
     controller->job.items = controller->phase == PHASE_LOAD ? 0 : controller->job.items; /* all send LOADED again */
-    controller->phase = controller->phase == PHASE_SAVE ? PHASE_TRAIN : controller->phase;
+    if (controller->phase == PHASE_SAVE) {
+        controller_set_phase(controller, PHASE_TRAIN);
+    }
     crashes_recovered(controller);
 }
 

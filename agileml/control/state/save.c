@@ -67,7 +67,7 @@ void save_step(struct controller *controller) {
     if (!last_clock_is_done(controller) || !checkpoints_end(controller)) {
         return;
     }
-    controller->phase = PHASE_SAVE;
+    controller_set_phase(controller, PHASE_SAVE);
     assert(controller->job.final != 0 && controller->checkpoint.state == CHECKPOINT_NONE);
     controller->save.attempt = controller->save.attempt > 0 ? controller->save.attempt : 1;
     const struct member *member = saver(controller);
