@@ -52,6 +52,7 @@ struct partition *partition_copy(struct partition *partition, struct error *erro
 }
 
 void partition_loaded(struct partition *partition, uint64_t clock) {
+    assert(partition->held_count == 0 && partition->point_count == 0 && clock >= partition->clock);
     partition->clock = clock;
     partition->mixed_clock = clock;
 }
@@ -91,6 +92,7 @@ static void pending_close(const struct partition *partition, struct pending *pen
 }
 
 static void points_forget(struct partition *partition, unsigned first, unsigned count) {
+    assert(first + count <= partition->point_count);
     for (unsigned p = first; p < first + count; p++) {
         struct commit_point *point = &partition->points[p];
         for (unsigned s = 0; s < point->saved_count; s++) {
@@ -121,6 +123,7 @@ void partition_unsubscribe(struct partition *partition, bool (*keep)(void *conte
         }
     }
     partition->subscription_count = kept;
+    assert(partition->subscription_index.count == kept);
 }
 
 void partition_close(struct partition *partition) {
@@ -214,6 +217,7 @@ static void pending_count(const struct partition *partition, struct pending *pen
             pending->delivered_count += pending->delivered[o];
         }
     }
+    assert(pending->delivered_count <= pending->expected);
 }
 
 static void pending_more_origins(const struct partition *partition, struct pending *pending, unsigned before) {
@@ -330,6 +334,13 @@ static int pending_sum(struct pending_table *pending, const struct table *table,
         i += run;
     }
     return 0;
+}
+
+/* Checks what has arrived of a clock: puts wait, and of adds either one flush waits or all are summed. */
+static void check_pending(const struct pending_table *pending, const struct table *table) {
+    assert(pending->summed <= table->count);
+    assert(table->spec->mode == AML_PUT ? pending->summed == 0
+                                        : pending->waiting_count + (pending->summed > 0 ? 1 : 0) <= 1);
 }
 
 /* Takes over `slots` on success. */
@@ -539,6 +550,7 @@ static int flush_counts(const struct partition *partition, const struct flush *f
 static void pending_deliver(const struct partition *partition, struct pending *pending, const struct flush *flush) {
     for (unsigned o = 0; o < flush->origin_count; o++) {
         unsigned origin = (unsigned)partition_origin(partition, flush->origins[o]);
+        assert(origin < partition->origin_count && pending->delivered[origin] == 0);
         if (flush->more) {
             pending->pieces[origin]++;
         } else {
@@ -569,12 +581,14 @@ static int take_flush(struct partition *partition, const struct flush *flush, co
         slots_free(new, view_count);
         return result;
     }
+    assert(flush->clock > partition_reached(partition)); /* a clock that has come takes no flush any more */
     pending = pending_open(partition, flush->clock);
     for (unsigned v = 0; v < view_count; v++) {
         struct table *table = &partition->tables[views[v].table];
         if (pending_take(&pending->tables[views[v].table], table, &new[v]) != 0) {
             return error_set(error, AML_ENOMEM, "table %s: no memory for a clock's sums", table->spec->name);
         }
+        check_pending(&pending->tables[views[v].table], table);
     }
     pending_deliver(partition, pending, flush);
     return counts;
@@ -724,6 +738,7 @@ static void table_step(struct steps *steps, uint32_t slot, uint32_t rows, const 
 }
 
 static void table_stamp(struct table *table, const uint32_t *slots, uint32_t count, uint64_t clock, uint32_t writer) {
+    assert(clock <= UINT32_MAX); /* a row's clock has 32 bits */
     uint32_t *clocks = table_clocks(table);
     uint32_t *writers = table_writers(table);
     for (uint32_t i = 0; i < count; i++) {
@@ -745,8 +760,10 @@ static struct commit_point *point_before(struct partition *partition, uint64_t c
 
 void partition_settle(struct partition *partition, unsigned t) {
     struct late_puts *late = &partition->late[t];
+    uint64_t rows = 0;
     for (unsigned c = 0; c < late->count; c++) {
         struct contribution *put = &late->list[c];
+        rows += put->count;
         struct commit_point *point = point_before(partition, put->clock);
         if (point != NULL) {
             rows_save(partition, point, t, put->slots, put->count, true);
@@ -755,6 +772,7 @@ void partition_settle(struct partition *partition, unsigned t) {
         late->settled = put->clock;
         contribution_close(put);
     }
+    assert(rows == late->rows);
     late->count = 0;
     late->rows = 0;
 }
@@ -773,6 +791,7 @@ const unsigned char *partition_row(const struct partition *partition, unsigned t
 }
 
 static void late_remove(struct late_puts *late, unsigned c) {
+    assert(late->rows >= late->list[c].count);
     late->rows -= late->list[c].count;
     contribution_close(&late->list[c]);
     memmove(&late->list[c], &late->list[c + 1], (--late->count - c) * sizeof *late->list);
@@ -913,6 +932,7 @@ static void contribution_apply(struct partition *partition, unsigned t, struct c
 static void pending_apply(struct partition *partition, struct pending *pending) {
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         struct pending_table *sum = &pending->tables[t];
+        check_pending(sum, &partition->tables[t]);
         for (unsigned i = 0; i < sum->waiting_count; i++) {
             contribution_apply(partition, t, &sum->waiting[i]);
         }
@@ -928,14 +948,25 @@ static void pending_apply(struct partition *partition, struct pending *pending) 
     }
 }
 
+/* Checks the order of the clocks: commit points up to `clock`, then held updates. Also that the only origin since
+ * `mixed_clock` exists. */
+static void check_clocks(const struct partition *partition) {
+    assert(partition->point_count == 0 || partition->points[0].clock <= last_point(partition));
+    assert(last_point(partition) <= partition->clock && partition->mixed_clock <= partition->clock);
+    assert(partition->held_count == 0 || (partition->held[0].update.clock > partition->clock &&
+                                          partition->held[0].update.clock <= partition_reached(partition)));
+    assert(partition->alone <= partition->origin_count);
+    assert(partition->origin_index.count == partition->origin_count);
+}
+
 bool partition_advance(struct partition *partition) {
     uint64_t clock = partition->clock + 1;
     struct pending *pending = partition_pending(partition, clock);
     if (pending == NULL || pending->expected == 0 || pending->delivered_count < pending->expected) {
         return false;
     }
+    check_clocks(partition);
     assert(partition->held_count == 0 && pending->delivered_count == pending->expected);
-    assert(last_point(partition) <= partition->clock);
     pending_apply(partition, pending);
     if (pending->expected > 1) {
         partition->alone = 0;
@@ -946,6 +977,7 @@ bool partition_advance(struct partition *partition) {
     }
     pending_release(partition, ring_entry(partition, clock));
     partition->clock = clock;
+    check_clocks(partition);
     return true;
 }
 
@@ -964,11 +996,13 @@ void partition_point(struct partition *partition) {
     if (partition->point_count == 0 || last_point(partition) == partition->clock) {
         return;
     }
+    assert(last_point(partition) < partition->clock);
     partition->points = memory_resized(partition->points, partition->point_count + 1, sizeof *partition->points);
     partition->points[partition->point_count++] = (struct commit_point){.clock = partition->clock};
 }
 
 int partition_commit(struct partition *partition, uint64_t committed, struct error *error) {
+    check_clocks(partition);
     while (partition->held_count > 0 && partition->held[0].update.clock <= committed) {
         partition_keep(partition, false);
         int result = partition_apply(partition, error);
@@ -987,6 +1021,8 @@ int partition_commit(struct partition *partition, uint64_t committed, struct err
             late_compact(&partition->late[t], since, partition->points[0].clock);
         }
     }
+    assert(partition->held_count == 0 || partition->held[0].update.clock > committed);
+    check_clocks(partition);
     return 0;
 }
 
@@ -1024,7 +1060,7 @@ static void table_clamp(const struct table *table, uint64_t clock) {
 /* Goes back to points[to]. */
 static void partition_undo(struct partition *partition, unsigned to) {
     uint64_t clock = partition->points[to].clock;
-    assert(clock < partition->clock);
+    assert(to < partition->point_count && clock < partition->clock && partition->held_count == 0);
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         struct late_puts *late = &partition->late[t];
         while (late->count > 0 && late->list[late->count - 1].clock > clock) {
@@ -1081,6 +1117,7 @@ bool partition_restore(struct partition *partition, uint64_t clock) {
         origin->received = origin->received < clock ? origin->received : clock;
     }
     assert(partition_reached(partition) == clock);
+    check_clocks(partition);
     return true;
 }
 
@@ -1111,7 +1148,8 @@ int partition_hold(struct partition *partition, const struct message *update, st
     if (count < 0) {
         return count;
     }
-    assert(update->update.clock > partition_reached(partition));
+    assert(!update->update.piece && update->update.from_clock <= partition_reached(partition) &&
+           update->update.clock > partition_reached(partition));
     partition->held = memory_resized(partition->held, partition->held_count + 1, sizeof *partition->held);
     partition->held[partition->held_count++] = message_share(update);
     return 0;
@@ -1119,7 +1157,8 @@ int partition_hold(struct partition *partition, const struct message *update, st
 
 int partition_apply(struct partition *partition, struct error *error) {
     struct message *update = &partition->held[0];
-    assert(partition->held_count > 0 && update->update.clock > partition->clock);
+    check_clocks(partition);
+    assert(partition->held_count > 0 && update->update.from_clock <= partition->clock);
     struct rows_view views[WIRE_TABLES_MAX];
     int count = partition_views(partition, update, views, error);
     for (int v = 0; v < count; v++) {
@@ -1142,11 +1181,13 @@ int partition_apply(struct partition *partition, struct error *error) {
     message_close(update);
     memmove(partition->held, partition->held + 1, --partition->held_count * sizeof *partition->held);
     partition_point(partition);
+    check_clocks(partition);
     return 0;
 }
 
 int partition_fill(struct partition *partition, const struct message *update, struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
+    assert(partition->held_count == 0 && partition->point_count == 0); /* nothing can be undone or applied later */
     int count = partition_views(partition, update, views, error);
     for (int v = 0; v < count; v++) {
         struct table *table = &partition->tables[views[v].table];

@@ -1,6 +1,7 @@
 /* A partition's subscriptions, and its rows as they go into messages. See partition.h. */
 #include "agileml/ps/partition_private.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static void list_rows(struct slot_list *list, uint32_t *slots, uint32_t count, b
     }
     memcpy(list->slots + list->count, slots, count * sizeof *list->slots);
     list->count += count;
+    assert(list->count <= list->capacity);
     free(slots);
 }
 
@@ -79,6 +81,7 @@ static void message_add_slots(struct message *message, struct partition *partiti
         value += codec->write(&table->shape, value, table_row(table, slots[i]), table_errors(table, slots[i]), run);
         i += run;
     }
+    assert((size_t)(value - values->data) <= values->size);
     rows_append(message, t, encoding, keys, values);
 }
 
@@ -276,6 +279,7 @@ static int add_late_rows(const struct partition *partition, unsigned t, uint64_t
             }
         }
     }
+    assert((size_t)(value - values->data) == values->size); /* both loops have found the same rows */
     rows_append(update, t, WIRE_FULL, keys, values);
     return 0;
 }

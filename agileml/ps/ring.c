@@ -132,6 +132,7 @@ static bool find_members(struct ring *ring, const struct job *job, const struct 
     free(origins);
     qsort(ring->members, ring->count, sizeof *ring->members, member_compare);
     count_servers(plan, ring);
+    assert(ring->count <= working);
     bool whole = ring->count == working && ring->count >= RING_NODES_MIN;
     for (unsigned m = 0; m < ring->count; m++) {
         whole = whole && ring->members[m].servers > 0;
@@ -187,6 +188,7 @@ struct ring_chain ring_chain(const struct ring *ring, uint32_t partition, actor_
 }
 
 static const struct ring_member *chain_member(const struct ring_chain *chain, unsigned place) {
+    assert(place < chain->length && chain->length <= chain->ring->count);
     return &chain->ring->members[(chain->first + place) % chain->ring->count];
 }
 

@@ -102,6 +102,7 @@ static void server_report(struct server *server) {
 /* Counts whether the replica is in step, without a report. */
 static void replica_set_step(struct server *server, struct server_replica *replica, bool in_step) {
     if (replica->in_step != in_step) {
+        assert(in_step ? server->lagging > 0 : server->lagging < server->partition_count);
         server->lagging = in_step ? server->lagging - 1 : server->lagging + 1;
         replica->in_step = in_step;
     }
@@ -151,6 +152,7 @@ static void replica_promote(struct server *server, struct server_replica *replic
     }
     replica->promoted = partition->clock;
     replica_set(replica, REPLICA_SERVING);
+    assert(partition_reached(partition) == partition->clock && replica->durable <= partition->clock);
 }
 
 /* At the clock of a serving replica, sends the updates, sets the commit point and writes the checkpoint that are
@@ -361,6 +363,27 @@ static struct plan_members members_open(const struct plan_view *plan) {
     return members;
 }
 
+/* Checks what must hold of all replicas while a plan is in force: only those of the plan are here, each of its own
+ * partition; `lagging` counts those that are not in step; a served state is durable only up to its clock. */
+static void check_replicas(const struct server *server) {
+    unsigned lagging = 0;
+    assert(server->partition_count == server->plan.terms.partitions && server->epoch == server->plan.epoch);
+    for (uint32_t p = 0; p < server->partition_count; p++) {
+        const struct server_replica *replica = &server->replicas[p];
+        if (replica->partition == NULL) {
+            assert(replica->follower_count == 0 && replica->checkpoint.asked == NULL);
+            continue;
+        }
+        lagging += replica->in_step ? 0 : 1;
+        assert(replica->partition->id == p && plan_has_role(&server->plan, p, server->self));
+        assert(replica->durable_from <= replica->durable);
+        assert(replica->state != REPLICA_SERVING ||
+               (replica->partition->held_count == 0 && replica->promoted <= replica->partition->clock &&
+                replica->durable <= replica->partition->clock));
+    }
+    assert(lagging == server->lagging);
+}
+
 static bool member_stays(void *server, actor_id subscriber) {
     return server_knows(server, subscriber);
 }
@@ -473,6 +496,7 @@ static void server_take_plan(struct server *server, struct plan_view *plan) {
         replica_plan(server, p, new_epoch);
     }
     given_drop(server, server->epoch);
+    check_replicas(server);
     server_report(server);
     server_take_early(server);
 }

@@ -33,7 +33,9 @@ enum {
  *
  *   COPYING --has every piece--> COPIED --reports a clock--> CAUGHT_UP
  *      ^---requests a piece again------'                         |
- *      ^---requests a piece: it begins anew----------------------' */
+ *      ^---requests a piece: it begins anew----------------------'
+ *
+ * A follower that has its state from another server reports a clock while it is COPYING here, and is CAUGHT_UP. */
 enum follower_state {
     FOLLOWER_COPYING,   /* we send the follower the pieces of the copy */
     FOLLOWER_COPIED,    /* it has every piece, of different clocks, but lacks the rows changed since `copied_from` */

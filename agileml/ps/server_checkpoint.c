@@ -22,6 +22,12 @@ static void send_state(struct server *server, uint32_t partition, const struct m
     send_written(server, &written);
 }
 
+/* Checks that only a requested checkpoint is being written, and only one that is being written is read in place. */
+static void check_checkpoint(const struct replica_checkpoint *checkpoint) {
+    assert(!checkpoint->writing || checkpoint->asked != NULL);
+    assert(!checkpoint->in_place || checkpoint->writing);
+}
+
 static void checkpoint_over(struct server_replica *replica) {
     free(replica->checkpoint.asked);
     replica->checkpoint.asked = NULL;
@@ -46,6 +52,7 @@ static bool replica_passed(const struct server_replica *replica, uint64_t clock)
 void replica_checkpoint(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
     const struct message_checkpoint *checkpoint = replica->checkpoint.asked;
+    check_checkpoint(&replica->checkpoint);
     if (checkpoint == NULL || replica->checkpoint.writing) {
         return;
     }
@@ -68,6 +75,7 @@ void replica_checkpoint(struct server *server, struct server_replica *replica) {
             return;
         }
     }
+    assert(partition->clock == checkpoint->clock);
     for (unsigned t = 0; t < server->job->table_count; t++) {
         partition_settle(partition, t);
     }
@@ -80,6 +88,7 @@ void replica_commit(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
     struct error error = {0};
     uint64_t before = partition->clock;
+    check_checkpoint(&replica->checkpoint);
     bool halts = true; /* a requested checkpoint's clock lies before the committed clock: stop there first */
     while (halts && !replica->checkpoint.in_place) {
         uint64_t halt = replica->checkpoint.asked != NULL ? replica->checkpoint.asked->clock : 0;
@@ -91,6 +100,8 @@ void replica_commit(struct server *server, struct server_replica *replica) {
         replica_checkpoint(server, replica);
         halts = halts && (replica->checkpoint.asked == NULL || halt <= partition->clock);
     }
+    assert(replica->checkpoint.in_place || partition->held_count == 0 ||
+           partition->held[0].update.clock > server->committed || replica->checkpoint.asked != NULL);
     if (partition->clock != before && replica->state == REPLICA_HANDED_OVER) {
         replica_set(replica, REPLICA_FOLLOWING); /* its rows are newer than those it served */
     }

@@ -37,6 +37,36 @@ static struct server_follower *follower_make(struct server_replica *replica, act
     return &replica->followers[replica->follower_count++];
 }
 
+/* Changes the follower's state as drawn in server.h. */
+static void follower_become(struct server_follower *follower, enum follower_state state) {
+    static const unsigned legal[] = {
+        [FOLLOWER_COPYING] = 1 << FOLLOWER_COPYING | 1 << FOLLOWER_COPIED | 1 << FOLLOWER_CAUGHT_UP,
+        [FOLLOWER_COPIED] = 1 << FOLLOWER_COPYING | 1 << FOLLOWER_CAUGHT_UP,
+        [FOLLOWER_CAUGHT_UP] = 1 << FOLLOWER_COPYING | 1 << FOLLOWER_CAUGHT_UP,
+    };
+    assert((legal[follower->state] >> state & 1) != 0);
+    follower->state = state;
+}
+
+/* Checks what must hold of a follower between two messages: it was sent nothing beyond our clock, its unanswered
+ * updates end with what was sent last, and only a follower that copies has a piece outstanding. */
+static void check_follower(const struct server_replica *replica, const struct server_follower *follower) {
+    const struct message *updates = follower->updates;
+    unsigned count = follower->update_count;
+    assert(count <= SERVER_UPDATES_MAX && follower->sent <= replica->partition->clock);
+    assert(count == 0 || (updates[0].update.clock <= updates[count - 1].update.clock &&
+                          updates[count - 1].update.clock == follower->sent));
+    if (follower->state == FOLLOWER_COPYING) {
+        assert(count == 0 && follower->copied_from <= replica->partition->clock);
+    } else {
+        assert(follower->cursor == FOLLOW_COPIED);
+    }
+    if (follower->state == FOLLOWER_CAUGHT_UP) {
+        assert(follower->caught_up_from <= follower->reached && follower->reached <= follower->sent);
+        assert(count == 0 || updates[0].update.clock > follower->reached);
+    }
+}
+
 /* Drops the oldest updates, up to `clock`. */
 static void updates_drop(struct server_follower *follower, uint64_t clock) {
     unsigned dropped = 0;
@@ -133,6 +163,7 @@ static void follower_update(struct server *server, struct server_replica *replic
     follower->updates = memory_resized(follower->updates, follower->update_count + 1, sizeof *follower->updates);
     follower->updates[follower->update_count++] = update;
     follower->sent = clock;
+    check_follower(replica, follower);
     send_update(server, follower, &update);
 }
 
@@ -194,8 +225,9 @@ static void follow_copying(struct server *server, struct server_replica *replica
     if (follower == NULL || follower->state == FOLLOWER_CAUGHT_UP) {
         follower = follower_make(replica, from);
         updates_drop(follower, UINT64_MAX);
+        follower_become(follower, FOLLOWER_COPYING);
         *follower = (struct server_follower){.actor = from,
-                                             .state = FOLLOWER_COPYING,
+                                             .state = follower->state,
                                              .copied_from = replica->partition->clock,
                                              .cursor = FOLLOW_COPIED,
                                              .updates = follower->updates};
@@ -204,12 +236,12 @@ static void follow_copying(struct server *server, struct server_replica *replica
         cursor = 0; /* the follower has pieces of a copy that we do not know */
     }
     if (cursor == FOLLOW_COPIED && follower->state == FOLLOWER_COPYING) {
-        follower->state = FOLLOWER_COPIED;
+        follower_become(follower, FOLLOWER_COPIED);
         follower->cursor = FOLLOW_COPIED;
         follower->sent = follower->copied_from;
         follower_update(server, replica, follower);
     } else if (cursor != FOLLOW_COPIED && (cursor != follower->cursor || follow->again)) {
-        follower->state = FOLLOWER_COPYING;
+        follower_become(follower, FOLLOWER_COPYING);
         updates_drop(follower, UINT64_MAX);
         send_piece(server, replica, follower, cursor);
     } else if (follow->again) {
@@ -217,6 +249,7 @@ static void follow_copying(struct server *server, struct server_replica *replica
     } else {
         send_sent(server, replica, follower, follow->number);
     }
+    check_follower(replica, follower);
 }
 
 /* Whether a commit point lies between the two clocks. If so, an update from `after` to `before` skips that point, and
@@ -250,7 +283,7 @@ static void follower_find_caught_up_from(const struct server *server, struct ser
 static void follower_came_to(const struct server *server, struct server_follower *follower, uint64_t clock) {
     follower_find_caught_up_from(server, follower, clock);
     updates_drop(follower, clock);
-    follower->state = FOLLOWER_CAUGHT_UP;
+    follower_become(follower, FOLLOWER_CAUGHT_UP);
     follower->cursor = FOLLOW_COPIED;
     follower->reached = clock;
     if (follower->sent < clock || follower->update_count == 0) {
@@ -272,6 +305,7 @@ static void follow_caught_up(struct server *server, struct server_replica *repli
     bool news = follower->state != FOLLOWER_CAUGHT_UP || follow->clock > follower->reached;
     if (news) {
         follower_came_to(server, follower, follow->clock);
+        check_follower(replica, follower);
     }
     if (follow->again) {
         send_updates_again(server, follower);

@@ -33,9 +33,13 @@ static inline bool replica_answers(const struct server_replica *replica) {
 
 /* Changes the replica's state as drawn in server.h. */
 static inline void replica_set(struct server_replica *replica, enum replica_state to) {
-    assert(to != REPLICA_COPYING || replica->state == REPLICA_COPYING);
-    assert(to != REPLICA_SERVING || replica->state == REPLICA_FOLLOWING || replica->state == REPLICA_HANDED_OVER);
-    assert(to != REPLICA_HANDED_OVER || replica->state == REPLICA_SERVING);
+    static const unsigned legal[] = {
+        [REPLICA_COPYING] = 1 << REPLICA_COPYING | 1 << REPLICA_FOLLOWING,
+        [REPLICA_FOLLOWING] = 1 << REPLICA_FOLLOWING | 1 << REPLICA_SERVING,
+        [REPLICA_SERVING] = 1 << REPLICA_FOLLOWING | 1 << REPLICA_HANDED_OVER,
+        [REPLICA_HANDED_OVER] = 1 << REPLICA_FOLLOWING | 1 << REPLICA_SERVING,
+    };
+    assert((legal[replica->state] >> to & 1) != 0);
     replica->state = to;
 }
 

@@ -95,6 +95,7 @@ static struct relay_entry *entry_of(struct server *server, uint32_t number, uint
     }
     partition->entries = memory_resized(partition->entries, partition->count + 1, sizeof *partition->entries);
     partition->entries[partition->count] = (struct relay_entry){.clock = clock};
+    assert(partition->count < 2 * (server->job->staleness + 1));
     return &partition->entries[partition->count++];
 }
 
@@ -155,6 +156,7 @@ static void add_rows(struct message *sum, const struct row_shape *shape, const s
         i += first;
         k += both || !first;
     }
+    assert(count <= most && count >= one->count && count >= other->count);
     keys->size = count * sizeof(uint64_t);
     values->size = count * row_bytes;
     rows_append(sum, one->table, WIRE_FULL, keys, values);
@@ -209,6 +211,7 @@ static void entry_step(struct server *server, const struct ring_chain *chain, un
         add_flushes(server, &sum, &entry->sum, &entry->own);
     }
     entry_close(entry);
+    assert(sum.flush.clock == entry->clock && sum.flush.partition == chain->partition);
     entry->sent = true;
     send_sum(server, chain, place, &sum);
 }

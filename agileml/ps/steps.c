@@ -4,6 +4,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/ps/partition_private.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,7 @@ void steps_add(struct steps *steps, uint32_t slot, uint32_t rows, const unsigned
     }
     for (uint32_t done = 0; done < rows;) {
         uint32_t first = (uint32_t)steps->call.count;
+        assert(first < steps->room); /* a full call is made at once */
         uint32_t count = rows - done < steps->room - first ? rows - done : steps->room - first;
         for (uint32_t i = 0; i < count; i++) {
             steps->slots[first + i] = slot + done + i;

@@ -145,5 +145,6 @@ int64_t table_slot(struct table *table, uint64_t key) {
     if (table->partner != NULL) {
         table_make_row(table->partner, key);
     }
+    assert(table->index.count == table->count && (table->partner == NULL || table->partner->count == table->count));
     return slot;
 }

@@ -9,6 +9,8 @@
 #include "agileml/optimizers.h"
 #include "agileml/wire/rows.h"
 
+#include <assert.h>
+
 /* Fills `row` (width elements, zeroed before) with the start value of row `key`. Must be a pure function of its
  * arguments, so that all nodes compute the same value at any time. Called from any thread. */
 typedef void table_start(void *context, uint64_t key, void *row);
@@ -159,6 +161,7 @@ void table_close(struct table *table);
 
 /* Makes two tables with the same rows partners. From then on neither may move in memory. */
 static inline void table_pair(struct table *table, struct table *states) {
+    assert(table->count == states->count && table->partition == states->partition && states->spec->hidden);
     table->partner = states;
     states->partner = table;
 }
