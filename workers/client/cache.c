@@ -116,6 +116,7 @@ void cache_trim(struct cache *cache) {
 static uint32_t add_slot(struct cache *cache, unsigned table_number, uint64_t key) {
     struct cache_table *table = &cache->tables[table_number];
     uint32_t slot = table->count;
+    assert(slot < table->capacity);
     ((uint64_t *)(void *)table->keys.base)[slot] = key;
     __atomic_store_n(&table->count, slot + 1, __ATOMIC_RELEASE);
     if ((slot & (slot + 1)) == 0) { /* each time the number of rows has doubled */
@@ -161,10 +162,12 @@ static int64_t slot_of(struct cache *cache, unsigned table_number, uint64_t key)
         for (uint64_t k = 0; k < table->spec->rows; k++) {
             cache_use(cache, table_number, add_slot(cache, table_number, k), CACHE_NAMED_ALWAYS);
         }
+        assert(table->count == table->spec->rows);
         return (int64_t)key;
     }
     uint32_t slot = add_slot(cache, table_number, key);
     slot_index_add_shared(&table->index, cache_keys(table));
+    assert(table->index.count == table->count);
     return slot;
 }
 
@@ -264,7 +267,7 @@ static void changes_sum(struct cache_changes *changes, const struct table_spec *
         size += given_sum(changes, spec, rows + i, end - i, sums + size);
         summed++;
     }
-    assert(summed == changes->slots);
+    assert(summed == changes->slots && size <= changes->size);
     memcpy(changes->bytes.base, sums, size);
     changes->size = size;
     changes->rows = summed;
@@ -288,6 +291,7 @@ struct buffer *cache_take_changes(struct cache *cache, uint32_t partition, unsig
         value += bytes;
         table->given.base[slots[i]] = 0;
     }
+    assert(row == changes->bytes.base + changes->size && (size_t)(value - values->data) == values->size);
     if (changes->size < changes->capacity / 4) { /* earlier clocks changed much more than this one: free the memory */
         arena_close(&changes->bytes);
         *changes = (struct cache_changes){0};

@@ -149,9 +149,17 @@ bool client_may_begin(const struct client *client, uint64_t clock) {
            client_has_state(client, clock > lag ? clock - lag : 0);
 }
 
+/* Checks what must hold while the app does not use the cache: no push waits, and every gathered flush was taken. */
+static void check_idle(const struct client *client) {
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        assert(client->partitions[p].waiting_count == 0 && client->partitions[p].gathered.clock == 0);
+    }
+}
+
 void client_begin(struct client *client, actor_id origin, uint64_t clock) {
     assert(!client->working && !client->frozen && (origin != client->self || clock > client->flushed));
     assert(client_may_begin(client, clock)); /* I3 */
+    check_idle(client);
     for (uint32_t p = 0; p < client->partition_count && client->job->staleness == 0; p++) {
         client_settle_flushed(client, &client->partitions[p]);
     }
@@ -212,4 +220,5 @@ void client_flush(struct client *client) {
         }
     }
     client_apply_waiting(client);
+    check_idle(client);
 }

@@ -14,7 +14,7 @@ void client_close_flush(const struct client *client, struct retained_flush *flus
 }
 
 void client_send_flush(struct client *client, uint32_t number, struct retained_flush *flush, bool first) {
-    assert(!client->fenced && flush->message.type == MESSAGE_FLUSH);
+    assert(!client->fenced && flush->message.type == MESSAGE_FLUSH && flush->message.flush.clock == flush->clock);
     struct message copy = message_share(&flush->message);
     actor_id relay = ACTOR_NONE;
     bool whole = copy.flush.piece == 0 && copy.flush.more == 0;
@@ -123,6 +123,7 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
     }
     free(zeros);
     size_t size = (size_t)(value - values->data);
+    assert(size <= values->size);
     if (size == values->size) {
         return values;
     }

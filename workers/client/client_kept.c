@@ -49,6 +49,18 @@ static void open_values(const struct client *client, uint32_t number, struct cli
     }
 }
 
+/* Checks what is kept between two messages: `values` end before the first push and `newest` is the last one; without
+ * `values` all rows are missing or none is. */
+static void check_kept(const struct client *client, uint32_t number) {
+    const struct client_kept *kept = &client->partitions[number].kept;
+    const struct client_kept_push *pushes = kept->pushes;
+    uint64_t all = all_rows(client, number);
+    assert(kept->missing <= all && (has_values(kept) || kept->missing == 0 || kept->missing == all));
+    assert(kept->clock <= kept->newest);
+    assert(kept->push_count == 0 || (pushes[0].message.push.clock >= kept->clock &&
+                                     pushes[kept->push_count - 1].message.push.clock == kept->newest));
+}
+
 /* Drops the pushes first..until - 1. */
 static void drop_pushes(struct client_kept *kept, unsigned first, unsigned until) {
     assert(first <= until && until <= kept->push_count);
@@ -208,6 +220,7 @@ void client_kept_take(const struct client *client, uint32_t number, const struct
         }
         write_message(client, kept, message, true);
     }
+    check_kept(client, number);
 }
 
 void client_kept_begin(struct client_partition *partition, uint64_t clock) {
@@ -260,6 +273,9 @@ void client_kept_commit(const struct client *client, uint32_t number) {
     if (count > (has_values(kept) || kept->missing > 0 ? 0 : 1)) {
         write_pushes(client, number, kept, count);
     }
+    if (kept->on) {
+        check_kept(client, number);
+    }
 }
 
 /* ---- The epoch's restore point ---- */
@@ -284,6 +300,7 @@ static void undo_rows_of(const struct client *client, struct client_kept *kept, 
  * replaced, or a push led beyond it. All but the first `stay` pushes are undone, and the rows that they changed count
  * as missing. These rows are void in the cache too, so servers send them again. */
 static void restart_at(const struct client *client, uint32_t number, unsigned stay, uint64_t clock) {
+    assert(stay <= client->partitions[number].kept.push_count && clock <= client->partitions[number].clock);
     const struct client_partition *partition = &client->partitions[number];
     struct client_kept *kept = &client->partitions[number].kept;
     if (stay > 0) {
@@ -330,6 +347,7 @@ void client_kept_restore(const struct client *client, uint32_t number, uint64_t 
     } else {
         drop_pushes(kept, stay, kept->push_count);
     }
+    check_kept(client, number);
 }
 
 /* ---- Plans ---- */
@@ -385,6 +403,7 @@ unsigned client_kept_clocks(const struct client *client, uint32_t number, uint64
 
 void client_kept_state(const struct client *client, uint32_t number, uint64_t clock, struct message *update) {
     const struct client_kept *kept = &client->partitions[number].kept;
+    assert(kept->on && kept->missing == 0 && clock >= kept->since && clock <= kept->newest);
     *update = (struct message){.type = MESSAGE_UPDATE, .epoch = client->epoch};
     update->update.partition = number;
     update->update.clock = clock;

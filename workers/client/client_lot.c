@@ -28,6 +28,7 @@ static void save_rows(struct client *client, unsigned t, uint32_t set) {
             saved->slots[count++] = slot;
         }
     }
+    assert(count == saved->count);
 }
 
 void client_begin_lot(struct client *client, uint32_t set) {
@@ -91,6 +92,7 @@ static int take_table(struct client *client, unsigned t, struct message *message
     if (count == 0) {
         return 0;
     }
+    assert(!table->spec->given); /* given changes are not moved: jobs with such tables have no lots */
     struct buffer *keys = buffer_new(count * sizeof(uint64_t));
     struct buffer *values = buffer_new(count * rows_codec(encoding)->bytes_max(table->shape));
     unsigned char *value = values->data;
@@ -112,6 +114,7 @@ static int take_table(struct client *client, unsigned t, struct message *message
         ((uint64_t *)(void *)keys->data)[taken++] = cache_key(table, slot);
         value += size;
     }
+    assert(taken == count && (size_t)(value - values->data) <= values->size);
     struct buffer *shorter = buffer_copy(values->data, (size_t)(value - values->data));
     buffer_drop(values);
     rows_append(message, t, encoding, keys, shorter);

@@ -98,6 +98,7 @@ struct message client_average(const struct client *client, const struct message 
             continue;
         }
         const struct row_shape *shape = &client->job->shapes[t];
+        assert(mine.count == other.count && mine.count == moved.count);
         struct buffer *values = buffer_new(mine.count * (size_t)shape->row_bytes);
         average_elements(shape->type, mine.count * (size_t)shape->width, mine.values, other.values, weight,
                          moved.value_frame->data, values->data);
@@ -111,6 +112,7 @@ void client_add_moves(const struct client *client, struct message *moves, const 
         struct rows_view sum;
         struct rows_view view;
         if (rows_find(moves, t, &sum) && rows_find(more, t, &view)) {
+            assert(sum.count == view.count);
             rows_codec(WIRE_FULL)->add(&client->job->shapes[t], sum.value_frame->data, view.values, view.count);
         }
     }

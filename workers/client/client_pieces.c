@@ -79,6 +79,7 @@ static bool send_next(struct client *client, uint32_t number) {
         return false;
     }
     struct retained_flush *piece = &partition->retained[r];
+    assert(partition->pieces.pull == 0 && piece->message.flush.more != 0);
     client_send_flush(client, number, piece, true);
     client_pull(client, number, client_server(client, number, piece->clock), false);
     partition->pieces.pull = partition->pulls;

@@ -76,9 +76,12 @@ static void apply_push(struct client *client, uint32_t number, actor_id from, co
 static void take_push(struct client *client, uint32_t number, actor_id from, struct message *message) {
     struct client_partition *partition = &client->partitions[number];
     if (!client->working && !client->frozen) {
+        assert(partition->waiting_count == 0);
         apply_push(client, number, from, message);
         return;
     }
+    assert(message->push.request != 0 ||
+           (message->push.clock > client_arrived(partition) && message->push.from_clock <= client_arrived(partition)));
     partition->waiting = memory_resized(partition->waiting, partition->waiting_count + 1, sizeof *partition->waiting);
     partition->waiting[partition->waiting_count++] = (struct waiting_push){.from = from, .message = *message};
     message->frame_count = 0; /* the waiting push owns the frames */

@@ -29,6 +29,7 @@ static struct buffer *keys_void(const struct client *client, uint32_t number, un
 
 void client_send_restore(struct client *client, uint32_t number) {
     struct client_partition *partition = &client->partitions[number];
+    assert(partition->restoring && partition->restore_request != 0 && !client->fenced);
     struct buffer *keys[WIRE_TABLES_MAX];
     size_t room = client_room(client);
     bool some = false;
@@ -98,6 +99,7 @@ void client_restore_step(struct client *client, uint32_t number) {
 
 void client_restore_rows(struct client *client, bool missed) {
     uint64_t restore = missed ? 0 : client->plan.terms.restore;
+    assert(!client->fenced && client->epoch == client->plan.epoch);
     for (uint32_t p = 0; p < client->partition_count; p++) {
         partition_restore(client, p, restore);
     }

@@ -1,11 +1,14 @@
 /* The client's part in a ring: see struct client_ring. */
 #include "workers/client/client_private.h"
 
+#include <assert.h>
+
 /* Whether our flushes of a clock go by its ring. Those of a clock without work do not, as they are empty. After
  * losses in several clocks in a row only every 2nd, 4th, 8th... clock goes by its ring. All nodes try the same
  * clocks, since a ring needs all of its nodes. */
 static bool is_tried(const struct client *client, uint64_t clock) {
     unsigned losses = client->waits.ring.losses;
+    assert(losses <= CLIENT_RING_LOSSES_MAX);
     if (strategy_idle(plan_strategy_at(&client->plan, clock), &client->job->clocks, clock) != 0) {
         return false;
     }

@@ -37,6 +37,7 @@ int client_rows_fit(const struct client *client, unsigned table, uint32_t partit
 static struct buffer *keys_between(const struct client *client, uint32_t number, unsigned t, uint32_t first,
                                    uint32_t last) {
     const struct cache_list *list = cache_list(client->cache, number, t);
+    assert(first <= last && last <= list->count);
     struct buffer *keys = buffer_new((last - first) * sizeof(uint64_t));
     for (uint32_t i = first; i < last; i++) {
         ((uint64_t *)(void *)keys->data)[i - first] = cache_key(&client->cache->tables[t], list->slots[i]);
@@ -117,6 +118,7 @@ static int subscription_ask(struct client *client, uint32_t number, struct clien
     }
     if (ask) {
         subscription->request = ++client->requests;
+        assert(subscription->request > subscription->agreed);
         subscription->since = first && partition->subscribed ? client_arrived(partition) : 0;
         subscription->open = true;
         client_wait(client, partition);
@@ -234,6 +236,7 @@ bool client_forget(struct client *client, uint32_t oldest) {
 /* Replaces the present server by the next one, which serves from now on. Requests again the rows that have no state
  * yet, though the next server has answered the request. */
 static void subscription_promote(const struct client *client, struct client_partition *partition) {
+    assert(partition->next.server != ACTOR_NONE);
     client_close_subscription(&partition->now);
     partition->now = partition->next;
     memset(&partition->next, 0, sizeof partition->next);
@@ -263,4 +266,5 @@ void client_place(struct client *client, uint32_t number) {
         client_close_subscription(&partition->next);
         client_open_subscription(client, &partition->next, next);
     }
+    assert(partition->now.server != partition->next.server);
 }

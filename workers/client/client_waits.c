@@ -71,6 +71,7 @@ void client_waits_begin(struct client *client) {
 /* Adds the measured clock to the sums: a server is as late as the latest of its partitions. */
 static void sum_up(struct client *client) {
     struct client_waits *waits = &client->waits;
+    assert(waits->missing == 1 && waits->clock != 0);
     uint64_t *latest = memory_zeroed(waits->server_count, sizeof *latest);
     uint64_t earliest = UINT64_MAX;
     for (uint32_t p = 0; p < client->partition_count; p++) {
@@ -96,6 +97,7 @@ void client_waits_arrived(struct client *client, uint32_t number) {
         return;
     }
     assert(waits->missing > 0 && waits->missing <= client->partition_count);
+    assert(client_now(client) >= waits->flushed_us);
     waits->arrived_us[number] = client_now(client) - waits->flushed_us;
     if (waits->missing > 1) {
         waits->missing--;
