@@ -12,6 +12,7 @@ enum { PIECES_SHARE = 2 /* pieces and records together may take 1/2 of the memor
 /* ---- Shards ---- */
 
 void data_store_release(struct data_store *store) {
+    assert(store == NULL || store->refs > 0);
     if (store == NULL || --store->refs > 0) {
         return;
     }
@@ -26,6 +27,7 @@ void data_store_release(struct data_store *store) {
 void data_shard_drop(struct data *data, struct data_shard *shard) {
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
         data_records_end(&shard->records[use]);
+        assert(shard->records[use].bytes >= shard->records[use].on_disk);
         size_t bytes = shard->records[use].bytes - shard->records[use].on_disk;
         assert(data->bytes >= bytes);
         data->bytes -= bytes;
@@ -175,8 +177,13 @@ int data_shard_read(const struct data *data, const struct data_shard *shard, enu
     return 0;
 }
 
+static bool shard_is_spilled(const struct data_shard *shard) {
+    return shard->records[AML_TRAIN].on_disk > 0 || shard->records[AML_TEST].on_disk > 0;
+}
+
 /* Copies the shard's records back from its set's store, as the set will be closed. */
 static void shard_take_back(const struct data *data, struct data_shard *shard) {
+    assert(shard->held && !shard_is_spilled(shard) && shard->order == NULL);
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
         struct data_extent taken = {.count = shard->records[use].count, .bytes = shard->records[use].bytes};
         taken.capacity = taken.bytes;
@@ -186,10 +193,6 @@ static void shard_take_back(const struct data *data, struct data_shard *shard) {
     }
     data_store_release(shard->store);
     shard->store = NULL;
-}
-
-static bool shard_is_spilled(const struct data_shard *shard) {
-    return shard->records[AML_TRAIN].on_disk > 0 || shard->records[AML_TEST].on_disk > 0;
 }
 
 void data_unpin(struct data *data, const uint32_t *shards, uint32_t count) {

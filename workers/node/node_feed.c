@@ -26,10 +26,24 @@ static struct feed_feeder *find_feeder(const struct node_feed *feed, actor_id no
     return NULL;
 }
 
+/* Changes a batch's state as drawn in node_feed.h. */
+static void batch_become(struct feed_batch *batch, enum feed_state state) {
+    static const unsigned legal[] = {
+        [FEED_WANTED] = 1 << FEED_ASKED,
+        [FEED_ASKED] = 1 << FEED_WANTED | 1 << FEED_MAKING | 1 << FEED_HERE | 1 << FEED_LOCAL,
+        [FEED_MAKING] = 1 << FEED_HERE | 1 << FEED_LOCAL,
+        [FEED_HERE] = 0,
+        [FEED_LOCAL] = 0,
+    };
+    assert((legal[batch->state] >> state & 1) != 0);
+    batch->state = state;
+}
+
 /* Gives back a batch's credit. */
 static void batch_release(struct node_feed *feed, struct feed_batch *batch) {
     struct feed_feeder *feeder = batch->state == FEED_ASKED ? find_feeder(feed, batch->feeder) : NULL;
     if (feeder != NULL) {
+        assert(feeder->outstanding >= batch->bytes);
         feeder->outstanding -= batch->bytes;
     }
     assert(feed->used >= batch->bytes);
@@ -38,9 +52,16 @@ static void batch_release(struct node_feed *feed, struct feed_batch *batch) {
 }
 
 static void batch_become_local(struct node_feed *feed, struct feed_batch *batch) {
-    assert(batch->state == FEED_ASKED || batch->state == FEED_MAKING);
     batch_release(feed, batch);
-    batch->state = FEED_LOCAL;
+    batch_become(batch, FEED_LOCAL);
+}
+
+/* Takes the credit of a batch that is here, in place of the guess while it was awaited. */
+static void batch_become_here(struct node_feed *feed, struct feed_batch *batch, uint64_t bytes) {
+    batch_release(feed, batch);
+    batch_become(batch, FEED_HERE);
+    batch->bytes = bytes;
+    feed->used += bytes;
 }
 
 /* Notes a batch that was requested from the feeder, but is not needed from it any more. */
@@ -54,19 +75,36 @@ static void note_obsolete(struct node_feed *feed, const struct feed_batch *batch
 /* Marks a batch that the process makes. An answer of the feeder is then a repeat. */
 static void batch_become_making(struct node_feed *feed, struct feed_batch *batch, uint64_t clock) {
     uint64_t bytes = batch->bytes;
-    assert(batch->state == FEED_ASKED);
     note_obsolete(feed, batch, clock);
     batch_release(feed, batch);
-    batch->state = FEED_MAKING;
+    batch_become(batch, FEED_MAKING);
     batch->bytes = bytes;
     feed->used += bytes;
 }
 
 /* Gives up a question: the feeder does not answer, or does not make the batch. */
 static void batch_become_wanted(struct node_feed *feed, struct feed_batch *batch) {
-    assert(batch->state == FEED_ASKED);
     batch_release(feed, batch);
-    batch->state = batch->attempts < NODE_FEED_ATTEMPTS ? FEED_WANTED : FEED_LOCAL;
+    batch_become(batch, batch->attempts < NODE_FEED_ATTEMPTS ? FEED_WANTED : FEED_LOCAL);
+}
+
+/* Checks that the credits in use are those of all batches, and of each feeder those of the batches that are asked of
+ * it. */
+static void check_credits(const struct node_feed *feed) {
+    uint64_t used = 0;
+    uint64_t asked = 0;
+    uint64_t outstanding = 0;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        for (uint32_t b = 0; b < feed->clocks[c].count; b++) {
+            const struct feed_batch *batch = &feed->clocks[c].batches[b];
+            used += batch->bytes;
+            asked += batch->state == FEED_ASKED && find_feeder(feed, batch->feeder) != NULL ? batch->bytes : 0;
+        }
+    }
+    for (unsigned f = 0; f < feed->feeder_count; f++) {
+        outstanding += feed->feeders[f].outstanding;
+    }
+    assert(used == feed->used && asked == outstanding);
 }
 
 static void clock_forget(struct node_feed *feed, struct feed_clock *clock) {
@@ -89,7 +127,7 @@ static void forget_all(struct node *node) {
     if (any) {
         hooks->feed_drop(hooks->context, UINT64_MAX);
     }
-    assert(node_feed(node)->used == 0);
+    check_credits(node_feed(node)); /* of no batch */
     node_feed(node)->stale = false;
     node_feed(node)->waits_since_us = node_feed(node)->made_us = 0;
 }
@@ -257,8 +295,9 @@ static void batch_become_asked(struct node *node, struct feed_batch *batch, stru
                                uint64_t bytes) {
     struct node_feed *feed = node_feed(node);
     uint64_t now_us = node_now(node);
-    assert(batch->state == FEED_WANTED && batch->bytes == 0);
-    *batch = (struct feed_batch){.state = FEED_ASKED,
+    assert(batch->bytes == 0 && bytes <= credit(node) - feed->used);
+    batch_become(batch, FEED_ASKED);
+    *batch = (struct feed_batch){.state = batch->state,
                                  .attempts = batch->attempts + 1,
                                  .feeder = feeder->node,
                                  .claim = feed->claim,
@@ -575,10 +614,7 @@ static void take(struct node *node, const struct message *message, struct feed_b
                       record->bytes, record->shard, (unsigned long long)clock->clock);
         return;
     }
-    batch_release(feed, batch);
-    batch->state = FEED_HERE;
-    batch->bytes = record->bytes;
-    feed->used += record->bytes;
+    batch_become_here(feed, batch, record->bytes);
     feed->taken++;
 }
 
@@ -596,15 +632,14 @@ static void take_own(struct node *node, uint64_t number, uint32_t shard, const s
     }
     struct feed_batch *batch = &clock->batches[b];
     bool fits = bytes->size <= WIRE_BATCH_BYTES_MAX && bytes->size <= credit(node) - (feed->used - batch->bytes);
-    batch_become_local(feed, batch);
     if (bytes->size <= WIRE_BATCH_BYTES_MAX) {
         size_learn(node, shard, (uint32_t)bytes->size);
     }
     if (fits && hooks->feed_take(hooks->context, clock->set, shard, number, clock->transforms, bytes->data, bytes->size,
                                  true)) {
-        batch->state = FEED_HERE;
-        batch->bytes = bytes->size;
-        feed->used += batch->bytes;
+        batch_become_here(feed, batch, bytes->size);
+    } else {
+        batch_become_local(feed, batch);
     }
 }
 
@@ -720,6 +755,7 @@ static void feed_plan(struct node *node, bool new_epoch) {
         }
     }
     forget_stale(node);
+    check_credits(feed);
     if (new_epoch) {
         node_feeding_drop(node);
     }

@@ -178,6 +178,17 @@ static void ask_for_holdings(struct node *node) {
     fetch->again_us = node_ask_again_us(node, fetch->asked_us);
 }
 
+/* Checks that each holder's number of shards on their way is that of its ways. */
+static void check_ways(const struct node_fetch *fetch) {
+    for (unsigned h = 0; h < fetch->holder_count; h++) {
+        unsigned asked = 0;
+        for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
+            asked += fetch->ways[w].busy && fetch->ways[w].holder == h ? 1 : 0;
+        }
+        assert(asked == fetch->holders[h].asked);
+    }
+}
+
 static bool fetch_begin(struct node *node, const struct node_set *set) {
     struct node_fetch *fetch = node_fetch(node);
     const struct node_hooks *hooks = &node->options.hooks;
@@ -232,6 +243,7 @@ static void holder_drop(struct node *node, unsigned number) {
             }
         }
     }
+    check_ways(fetch);
 }
 
 /* Returns whether to ask the holder for a further shard. A node with work asks for at most a piece's bytes at once, as

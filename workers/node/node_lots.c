@@ -52,12 +52,21 @@ static uint64_t lot_digest(const struct node_set *set, unsigned lots, unsigned l
     return hash_bytes((const unsigned char *)(set->shards + first), (end - first) * sizeof *set->shards, 0);
 }
 
+/* Changes the state of a request for a lot as drawn in node_lots.h. */
+static void help_become(struct node_help *help, enum node_help_state state) {
+    static const unsigned legal[] = {[HELP_NONE] = 1 << HELP_ASKED,
+                                     [HELP_ASKED] = 1 << HELP_NONE | 1 << HELP_RUNNING,
+                                     [HELP_RUNNING] = 1 << HELP_NONE};
+    assert((legal[help->state] >> state & 1) != 0);
+    help->state = state;
+}
+
 /* ---- The owner ---- */
 
 /* Ends a request for a lot, as this node has work of its own: an answer now comes too late. */
 static void end_asking(struct node *node) {
     if (node_lots(node)->help.state == HELP_ASKED) {
-        node_lots(node)->help.state = HELP_NONE;
+        help_become(&node_lots(node)->help, HELP_NONE);
     }
 }
 
@@ -92,6 +101,7 @@ static bool lots_advance(struct node *node) {
     unsigned left = 0;
     unsigned out = 0;
     assert(node->client.lot.under_way == (node_lots(node)->help.state == HELP_RUNNING));
+    assert(lots->count <= WIRE_LOTS_MAX && lots->done <= lots->given);
     if (node->work.activity != NODE_COMPUTING || lots->count == 0 || !lots->computed) {
         return false;
     }
@@ -304,7 +314,7 @@ static void lots_idle(struct node *node) {
             continue;
         }
         helped->asked = clock;
-        help->state = HELP_ASKED;
+        help_become(help, HELP_ASKED);
         help->present = *helped;
         help->clock = clock;
         help->epoch = node->client.epoch;
@@ -322,13 +332,16 @@ static void receive_answer(struct node *node, actor_id server, const struct mess
     const struct node_hooks *hooks = &node->options.hooks;
     bool asked =
         help->state == HELP_ASKED && answer->claim == help->claim && message->peer.sender == help->present.owner;
-    help->state = asked ? HELP_NONE : help->state;
+    bool begins = asked && message->peer.kind == LOT_GIVE && help->clock == awaited_clock(node) &&
+                  waits_for_others(node) && !node->work.occupied &&
+                  node_set_find(node, help->present.set)->state == SET_READY;
+    if (asked) {
+        help_become(help, begins ? HELP_RUNNING : HELP_NONE);
+    }
     if (message->peer.kind == LOT_KEEP) {
         return;
     }
-    if (asked && help->clock == awaited_clock(node) && waits_for_others(node) && !node->work.occupied &&
-        node_set_find(node, help->present.set)->state == SET_READY) {
-        help->state = HELP_RUNNING;
+    if (begins) {
         node->work.occupied = true;
         client_begin_lot(&node->client, help->present.set);
         hooks->help(hooks->context, help->present.set, help->clock);
@@ -345,8 +358,8 @@ void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum
     if (node->ended) {
         return;
     }
-    assert(help->state == HELP_RUNNING);
-    help->state = HELP_NONE;
+    assert(help->state == HELP_RUNNING && node->work.occupied);
+    help_become(help, HELP_NONE);
     node->work.occupied = false;
     int result = client_end_lot(&node->client, &done, &error);
     actor_id way = node_server_of(node, help->present.owner);

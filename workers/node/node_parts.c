@@ -116,13 +116,24 @@ static void answer_ask(struct node *node, actor_id server, const struct message 
 
 /* ---- The node that asks ---- */
 
+/* Changes the state as drawn in node_parts.h. */
+static void parts_become(struct node_parts *parts, enum node_parts_state state) {
+    static const unsigned legal[] = {[PARTS_NONE] = 1 << PARTS_READING | 1 << PARTS_TAKING,
+                                     [PARTS_READING] = 1 << PARTS_TAKING | 1 << PARTS_NONE,
+                                     [PARTS_TAKING] = 1 << PARTS_NONE};
+    assert((legal[parts->state] >> state & 1) != 0);
+    parts->state = state;
+}
+
 /* Ends the taking for the present set. */
 static void give_up(struct node_parts *parts) {
     for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
         way_end(&parts->ways[w]);
     }
     parts->set = 0;
-    parts->state = parts->state == PARTS_READING ? PARTS_READING : PARTS_NONE;
+    if (parts->state == PARTS_TAKING) {
+        parts_become(parts, PARTS_NONE);
+    }
 }
 
 static bool parts_fetch(struct node *node, const struct node_set *set) {
@@ -139,8 +150,9 @@ static bool parts_fetch(struct node *node, const struct node_set *set) {
     if (count == 0) {
         return false;
     }
+    assert(set->number != 0 && parts->index < parts->count);
     parts->set = set->number;
-    parts->state = parts->read ? PARTS_TAKING : PARTS_READING;
+    parts_become(parts, parts->read ? PARTS_TAKING : PARTS_READING);
     for (uint32_t r = 0; r < parts->count; r++) {
         parts->readers[r].failed = r == parts->index;
     }
@@ -162,7 +174,7 @@ void node_part_read(struct node *node, bool divided) {
     parts->read = true;
     parts->count = divided ? parts->count : 0;
     parts->read_us = node_now(node) - parts->began_us;
-    parts->state = parts->set != 0 ? PARTS_TAKING : PARTS_NONE;
+    parts_become(parts, parts->set != 0 ? PARTS_TAKING : PARTS_NONE);
     node_wake(node);
 }
 

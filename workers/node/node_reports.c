@@ -59,6 +59,15 @@ void node_reports_undo_last(struct node *node) {
     }
 }
 
+/* Checks the counts, and that the reports are in the order of clocks. */
+static void check_reports(const struct node_reports *reports) {
+    assert(reports->sent <= reports->count && reports->again <= reports->count);
+    assert(reports->burst >= 1 && reports->burst <= NODE_PROGRESS_BURST_MAX);
+    for (unsigned i = 1; i < reports->count; i++) {
+        assert(reports->list[i - 1].progress.clock <= reports->list[i].progress.clock);
+    }
+}
+
 static void send_progress(struct node *node, unsigned index) {
     struct message copy = message_share(&node->reports.list[index]);
     node_send(node, &copy);
@@ -119,6 +128,7 @@ static void keep_progress(struct node *node, struct message message) {
     node->reports.list[place] = message;
     node->reports.count++;
     node->reports.again += place < node->reports.again ? 1 : 0;
+    check_reports(&node->reports);
     if (place < node->reports.sent) {
         node->reports.sent++;
         send_progress(node, place);
@@ -187,7 +197,7 @@ void node_reports_acknowledged(struct node *node, const struct message *ack) {
     node->reports.still = kept < node->reports.count ? 0 : node->reports.still;
     node->reports.count = kept;
     node->reports.sent = sent;
-    assert(sent <= kept && node->reports.again <= kept);
+    check_reports(&node->reports);
     if (again > 0 && node->reports.again == 0) {
         unsigned more = 2 * node->reports.burst;
         node->reports.burst = more < NODE_PROGRESS_BURST_MAX ? more : NODE_PROGRESS_BURST_MAX;

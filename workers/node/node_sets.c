@@ -32,9 +32,22 @@ static bool set_needed(const struct node *node, unsigned index) {
     return false;
 }
 
+/* Checks that every assignment and evaluation has its set, and that the set in use stays. */
+static void check_sets(const struct node *node) {
+    const struct node_work *work = &node->work;
+    for (unsigned d = 0; d < work->assignment_count; d++) {
+        assert(work->assignments[d].set < work->set_count);
+    }
+    for (unsigned e = 0; e < work->evaluation_count; e++) {
+        assert(work->evaluations[e].set < work->set_count);
+    }
+    assert(work->activity == NODE_IDLE || work->assignment.set < work->set_count);
+    assert(work->set_count == 0 || work->sets[work->set_count - 1].number <= work->sets_made);
+}
+
 static void set_remove(struct node *node, unsigned index) {
     struct node_set old = node->work.sets[index];
-    assert(old.state != SET_PREPARING);
+    assert(old.state != SET_PREPARING && index < node->work.set_count);
     node->work.set_count--;
     memmove(node->work.sets + index, node->work.sets + index + 1,
             (node->work.set_count - index) * sizeof *node->work.sets);
@@ -46,6 +59,7 @@ static void set_remove(struct node *node, unsigned index) {
     }
     node->work.assignment.set -= node->work.assignment.set > index ? 1 : 0;
     free(old.shards);
+    check_sets(node);
     if (old.state != SET_NEW) {
         node->options.hooks.release(node->options.hooks.context, old.number);
         node->work.set_dropped = true;

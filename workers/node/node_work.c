@@ -57,6 +57,7 @@ void node_work_take_assignments(struct node *node) {
     free(node->work.assignments);
     node->work.assignments = assignments;
     node->work.assignment_count = count;
+    assert(count <= node->plan.assignment_count);
 }
 
 unsigned node_origins(const struct node *node, uint64_t clock) {
@@ -162,6 +163,8 @@ static void begin_clock(struct node *node, const struct node_assignment *assignm
     const struct node_hooks *hooks = &node->options.hooks;
     uint64_t clock = assignment_next(node, assignment);
     assert(assignment->from_clock <= clock && clock <= assignment->until_clock);
+    assert(actor_node(assignment->origin) == node->options.self && !node_held_at(node, clock - 1));
+    assert(node->work.sets[assignment->set].state == SET_READY);
     client_begin(&node->client, assignment->origin, clock);
     node->work.assignment = *assignment;
     node->work.clock = clock;
@@ -186,6 +189,7 @@ static bool is_last(const struct node *node, uint64_t clock) {
 /* Evaluates node->work.clock of node->work.assignment. */
 static void evaluate(struct node *node) {
     const struct node_hooks *hooks = &node->options.hooks;
+    assert(node->work.sets[node->work.assignment.set].state == SET_READY);
     become(node, NODE_EVALUATING);
     node->work.last = is_last(node, node->work.clock);
     node->work.evaluates_us = node_now(node);
@@ -375,6 +379,7 @@ bool node_work_is_through(const struct node *node) {
 /* Ends the clock: the process is done with it, and has gathered its changes. */
 static void end_clock(struct node *node) {
     assert(node->client.clock == node->work.clock && node->client.origin == node->work.assignment.origin);
+    assert(node->work.step == node->work.steps && node->work.helped <= node->work.items);
     become(node, NODE_COMPUTED);
     if (node->work.assignment.origin == node->options.self) {
         FOR_SERVICES (node, service, end) {

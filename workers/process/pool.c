@@ -150,6 +150,7 @@ void pool_help(struct pool *pool, unsigned thread) {
 
 void pool_parallel(struct pool *pool, pool_part *part, void *context) {
     struct pool_team *team = &pool->team;
+    assert(pool->active == pool->threads && atomic_load_explicit(&team->running, memory_order_relaxed) == 0);
     if (pool->threads > 1) {
         team->part = part;
         team->context = context;
@@ -210,6 +211,7 @@ int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, un
 void pool_begin_some(struct pool *pool, int command, unsigned threads) {
     pthread_mutex_lock(&pool->lock);
     bool more = threads > pool->active;
+    assert(pool->running == 0 && threads >= 1 && threads <= pool->threads);
     pool->command = command;
     pool->running = pool->active = threads;
     pool->generation++;

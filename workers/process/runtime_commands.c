@@ -358,6 +358,15 @@ static void sum_metrics(const struct runtime *runtime, bool again, struct wire_m
     }
 }
 
+/* Changes the state as drawn in runtime.h. */
+static void finish_become(struct runtime *runtime, enum runtime_finish finish) {
+    static const unsigned legal[] = {[FINISH_NONE] = 1 << FINISH_RUNNING,
+                                     [FINISH_RUNNING] = 1 << FINISH_TO_RETURN | 1 << FINISH_NONE,
+                                     [FINISH_TO_RETURN] = 1 << FINISH_NONE};
+    assert((legal[runtime->finish] >> finish & 1) != 0);
+    runtime->finish = finish;
+}
+
 static void command_done(void *context) {
     struct runtime *runtime = context;
     struct node *node = &runtime->node;
@@ -372,7 +381,7 @@ static void command_done(void *context) {
         /* the result is not needed */
     } else if (command == COMMAND_SAVE) {
         bool unsaving = runtime->finish == FINISH_TO_RETURN;
-        runtime->finish = FINISH_NONE;
+        finish_become(runtime, FINISH_NONE);
         node_saved(node, unsaving ? AML_ESTOP : runtime->error.code, unsaving ? "" : runtime->error.text);
         runtime_forget_failure(runtime); /* the controller decides what follows, perhaps another attempt */
     } else if (runtime->error.code != 0) {
@@ -520,8 +529,7 @@ void runtime_hook_release(void *context, unsigned number) {
 
 void runtime_hook_save(void *context) {
     struct runtime *runtime = context;
-    assert(runtime->finish == FINISH_NONE);
-    runtime->finish = FINISH_RUNNING;
+    finish_become(runtime, FINISH_RUNNING);
     runtime->command.set = NULL; /* sets may be released meanwhile */
     runtime->command.clock = runtime_last_clock(&runtime->node);
     begin_command(runtime, COMMAND_SAVE);
@@ -529,7 +537,9 @@ void runtime_hook_save(void *context) {
 
 void runtime_hook_unsave(void *context) {
     struct runtime *runtime = context;
-    runtime->finish = runtime->finish == FINISH_RUNNING ? FINISH_TO_RETURN : runtime->finish;
+    if (runtime->finish == FINISH_RUNNING) {
+        finish_become(runtime, FINISH_TO_RETURN);
+    }
 }
 
 bool runtime_hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned transforms, const uint32_t *shards,

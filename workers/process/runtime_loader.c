@@ -340,6 +340,7 @@ static void drop_set(struct runtime *runtime, struct runtime_set *set) {
 static void prepare_next(struct runtime *runtime) {
     for (unsigned s = 0; s < runtime->loader.set_count && runtime->loader.preparing == NULL; s++) {
         if (runtime->loader.sets[s]->asked && !runtime->loader.sets[s]->prepared) {
+            assert(!runtime->loader.reads_part);
             runtime->loader.preparing = runtime->loader.sets[s];
             pool_begin(&runtime->loader.pool, 0);
         }
