@@ -408,6 +408,17 @@ static void pull(struct fake *fake) {
     assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 1);
 }
 
+/* A stamp has 32 bits, and 0 stands for a row without a state. */
+TEST(pushes_are_applied_when_their_numbers_begin_anew) {
+    struct fake *fake = fake_open(0);
+    fake->client.stamp = UINT32_MAX;
+    push(fake, 0, 1, 0, 101);
+    assert_int_equal(*row(fake), 101);
+    push(fake, 1, 2, 0, 102);
+    assert_int_equal(*row(fake), 102);
+    fake_close(fake);
+}
+
 TEST(a_gap_is_asked_for) {
     struct fake *fake = fake_open(3);
     work(fake, 1);

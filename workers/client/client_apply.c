@@ -135,6 +135,18 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
     }
 }
 
+/* Numbers the next push. When the numbers are used up, all rows with a state get the stamp 1: stamps must differ only
+ * from that of the present push, and 0 stands for no state. */
+static void stamp_next(struct client *client) {
+    for (unsigned t = 0; t < client->job->table_count && client->stamp == UINT32_MAX; t++) {
+        const struct cache_table *table = &client->cache->tables[t];
+        for (uint32_t slot = 0; slot < table->count; slot++) {
+            cache_stamps(table)[slot] = cache_stamps(table)[slot] != 0 ? 1 : 0;
+        }
+    }
+    client->stamp = client->stamp == UINT32_MAX ? 2 : client->stamp + 1;
+}
+
 int client_apply(struct client *client, uint32_t number, const struct message *message, enum rows_wanted wanted,
                  struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
@@ -150,7 +162,7 @@ int client_apply(struct client *client, uint32_t number, const struct message *m
             return error_set(error, AML_EPROTOCOL, "table %s: a row that was not asked for", name);
         }
     }
-    client->stamp++;
+    stamp_next(client);
     for (int v = 0; v < count; v++) {
         apply_rows(client, number, message->push.clock, &views[v], slots[v], wanted);
         free(slots[v]);
@@ -160,7 +172,7 @@ int client_apply(struct client *client, uint32_t number, const struct message *m
 
 void client_put_later(struct client *client, const struct client_partition *partition,
                       const struct retained_flush *flush) {
-    client->stamp++;
+    stamp_next(client);
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_table *table = &client->cache->tables[t];
         uint32_t *stamps = cache_stamps(table);
