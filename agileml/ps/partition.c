@@ -692,7 +692,7 @@ static void table_put(const struct table *table, const uint32_t *slots, uint32_t
 
 /* Before rows change, keeps the rounding errors of their pushes. */
 static void table_feed(const struct table *table, uint32_t slot, uint32_t rows) {
-    const struct rows_codec *codec = rows_codec(table->shape.pushed);
+    const struct rows_codec *codec = rows_codec(table->shape.encoding);
     if (codec->feed != NULL) {
         codec->feed(&table->shape, table_errors(table, slot), table_row(table, slot), rows);
     }

@@ -82,6 +82,7 @@ static void message_add_slots(struct message *message, struct partition *partiti
         i += run;
     }
     assert((size_t)(value - values->data) <= values->size);
+    values->size = (size_t)(value - values->data);
     rows_append(message, t, encoding, keys, values);
 }
 
@@ -105,7 +106,7 @@ static void share_rows(struct message *push, const struct message *model, uint32
 static bool alone_knows(const struct partition *partition, uint64_t from_clock) {
     bool rounded = false;
     for (unsigned t = 0; t < partition->job->table_count; t++) {
-        rounded = rounded || rows_rounded(partition->tables[t].shape.pushed);
+        rounded = rounded || rows_rounded(partition->tables[t].shape.encoding);
     }
     return rounded ? partition->mixed_clock == 0 : from_clock >= partition->mixed_clock;
 }
@@ -151,7 +152,7 @@ void partition_changes(struct partition *partition, const struct subscription *s
                 slots[count++] = slot;
             }
         }
-        message_add_slots(push, partition, t, slots, count, table->shape.pushed);
+        message_add_slots(push, partition, t, slots, count, table->shape.encoding);
     }
 }
 

@@ -15,7 +15,7 @@ unsigned ring_unfit_table(const struct job *job) {
     unsigned t = 0;
     while (t < job->table_count &&
            (job->tables[t].hidden || (job->tables[t].whole && job->tables[t].mode == AML_ADD && !job->tables[t].given &&
-                                      job->shapes[t].flushed == WIRE_FULL && job->shapes[t].pushed == WIRE_FULL))) {
+                                      job->shapes[t].encoding == WIRE_FULL))) {
         t++;
     }
     return t;

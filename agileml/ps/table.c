@@ -26,7 +26,7 @@ static int table_grow(struct table *table, uint32_t count) {
     if (result == 0) {
         result = arena_grow(&table->clocks, (size_t)count * sizeof(uint32_t));
     }
-    if (result == 0 && rows_rounded(table->shape.pushed)) {
+    if (result == 0 && rows_rounded(table->shape.encoding)) {
         result = arena_grow(&table->errors, (size_t)count * spec->row_bytes);
     }
     if (result == 0 && spec->mode == AML_PUT) {

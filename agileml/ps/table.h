@@ -29,9 +29,9 @@ struct table_spec {
     uint64_t rows;             /* dense: keys are 0..rows-1; 0: sparse, any 64-bit key */
     bool whole;                /* workers' caches hold all rows or none, in order: slot == key */
     bool compressed;           /* flushed and pushed as WIRE_BF16: for float32 add tables only */
-    bool flushed_sparse;       /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
+    bool sparse;               /* flushed and pushed as WIRE_SPARSE: for add tables of whole numbers only */
     bool averaged;             /* under S-MA, rows become the mean of all nodes' rows; add tables of floats only */
-    bool given;                /* with `flushed_sparse`: the app reports its changes; workers' caches keep no `base` */
+    bool given;                /* with `sparse`: the app reports its changes; workers' caches keep no `base` */
     uint32_t row_guard;        /* bytes of zeros behind each row of a worker's cache, which nobody may write */
     struct arena_files *files; /* of put tables: for rows, keys and clocks that don't fit in memory; NULL: none */
     table_start *start;        /* NULL: rows start as zeros */
@@ -43,7 +43,7 @@ struct table_spec {
     bool hidden;    /* a table of states: servers, their followers and checkpoints have it; apps and workers do not */
 };
 
-/* Add tables of whole numbers are flushed sparse from this width on, in elements: narrower rows gain little. */
+/* Add tables of whole numbers travel sparse from this width on, in elements: narrower rows gain little. */
 enum { TABLE_SPARSE_WIDTH = 16 };
 
 /* How FLUSH and PUSH travel (ps/ring.h). */
@@ -76,7 +76,7 @@ static inline bool job_has_put_tables(const struct job *job) {
 static inline unsigned job_unkept_table(const struct job *job) {
     unsigned t = 0;
     while (t < job->table_count && job->tables[t].whole && job->tables[t].mode == AML_ADD &&
-           job->tables[t].state == 0 && job->shapes[t].pushed == WIRE_FULL) {
+           job->tables[t].state == 0 && !rows_rounded(job->shapes[t].encoding)) {
         t++;
     }
     return t;
@@ -99,13 +99,11 @@ static inline unsigned job_app_tables(const struct job *job) {
 
 /* Returns the form of the table's rows in messages. */
 static inline struct row_shape table_shape(const struct table_spec *spec) {
+    enum wire_encoding encoding = spec->compressed ? WIRE_BF16 : spec->sparse ? WIRE_SPARSE : WIRE_FULL;
     return (struct row_shape){.type = spec->type,
                               .width = spec->width,
                               .row_bytes = spec->row_bytes,
-                              .flushed = spec->compressed       ? WIRE_BF16
-                                         : spec->flushed_sparse ? WIRE_SPARSE
-                                                                : WIRE_FULL,
-                              .pushed = spec->compressed ? WIRE_BF16 : WIRE_FULL,
+                              .encoding = encoding,
                               .hidden = spec->hidden};
 }
 

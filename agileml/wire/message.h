@@ -22,7 +22,7 @@
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 30,
+    WIRE_VERSION = 31,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,

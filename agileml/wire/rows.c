@@ -204,6 +204,17 @@ static size_t sparse_rows_delta(const struct row_shape *shape, unsigned char *to
     return sparse_delta(element_bytes(shape), to, row, base, shape->width, after != ROWS_AFTER_UNCHANGED);
 }
 
+static size_t sparse_rows_write(const struct row_shape *shape, unsigned char *to, const void *rows, const void *errors,
+                                size_t count) {
+    (void)errors;
+    const unsigned char *row = rows;
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++, row += shape->row_bytes) {
+        at += sparse_delta(element_bytes(shape), to + at, row, NULL, shape->width, false);
+    }
+    return at;
+}
+
 static size_t sparse_rows_add(const struct row_shape *shape, void *rows, const unsigned char *encoded, size_t count) {
     const uint32_t element = element_bytes(shape);
     size_t at = 0;
@@ -214,8 +225,12 @@ static size_t sparse_rows_add(const struct row_shape *shape, void *rows, const u
 }
 
 static size_t sparse_rows_copy(const struct row_shape *shape, void *rows, const unsigned char *encoded, size_t count) {
-    memset(rows, 0, count * shape->row_bytes);
-    return sparse_rows_add(shape, rows, encoded, count);
+    const uint32_t element = element_bytes(shape);
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        at += sparse_copy(element, (unsigned char *)rows + i * shape->row_bytes, encoded + at, shape->width);
+    }
+    return at;
 }
 
 static size_t sparse_rows_subtract(const struct row_shape *shape, void *rows, const unsigned char *encoded,
@@ -257,6 +272,7 @@ const struct rows_codec ROWS_CODECS[WIRE_ENCODINGS] = {
                      .bytes = sparse_rows_bytes,
                      .check = sparse_rows_check,
                      .delta = sparse_rows_delta,
+                     .write = sparse_rows_write,
                      .add = sparse_rows_add,
                      .copy = sparse_rows_copy,
                      .subtract = sparse_rows_subtract},
@@ -314,10 +330,9 @@ static struct rows_view view_at(const struct message *message, size_t entry) {
 }
 
 static bool encoding_allowed(const struct message *message, const struct row_shape *shape, unsigned encoding) {
-    bool deltas =
-        message->type == MESSAGE_FLUSH || (message->type == MESSAGE_PEER && message->peer.service == SERVICE_LOTS);
-    return encoding == WIRE_FULL || (deltas && encoding == (unsigned)shape->flushed) ||
-           (message->type == MESSAGE_PUSH && encoding == (unsigned)shape->pushed);
+    bool changes = message->type == MESSAGE_FLUSH || message->type == MESSAGE_PUSH ||
+                   (message->type == MESSAGE_PEER && message->peer.service == SERVICE_LOTS);
+    return encoding == WIRE_FULL || (changes && encoding == (unsigned)shape->encoding);
 }
 
 int rows_check(const struct message *message, const struct row_shape *shapes, unsigned table_count,

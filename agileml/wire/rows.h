@@ -22,11 +22,10 @@ enum wire_encoding {
 /* The form of one table's rows, in memory and in messages. */
 struct row_shape {
     enum aml_type type;
-    uint32_t width;             /* elements of a row */
-    uint32_t row_bytes;         /* in memory: width x element size */
-    enum wire_encoding flushed; /* allowed in FLUSH and LOT_DONE, besides WIRE_FULL */
-    enum wire_encoding pushed;  /* allowed in PUSH, besides WIRE_FULL */
-    bool hidden;                /* rows of states (ps/table.h): allowed in UPDATE alone */
+    uint32_t width;              /* elements of a row */
+    uint32_t row_bytes;          /* in memory: width x element size */
+    enum wire_encoding encoding; /* allowed in FLUSH, LOT_DONE and PUSH, besides WIRE_FULL */
+    bool hidden;                 /* rows of states (ps/table.h): allowed in UPDATE alone */
 };
 
 /* What encoding a delta (row - base) does to the row and the base. */
@@ -51,7 +50,7 @@ struct rows_codec {
     /* Encodes row - base. An encoding that rounds ignores `after` and adds the encoded delta to the base. So row - base
      * becomes the rounding error, which has not been sent. */
     size_t (*delta)(const struct row_shape *shape, unsigned char *to, void *row, void *base, enum rows_after after);
-    /* Encodes rows. `errors` are the rounding errors that `feed` has kept. NULL: this encoding is for deltas only. */
+    /* Encodes rows. `errors` are the rounding errors that `feed` has kept. */
     size_t (*write)(const struct row_shape *shape, unsigned char *to, const void *rows, const void *errors,
                     size_t count);
     /* Adds encoded rows to the rows in memory. */

@@ -46,13 +46,15 @@ static unsigned rest_differs(const unsigned char *one, const unsigned char *othe
 
 /* The functions below are inline so that the compiler sees `element_bytes` as a constant. */
 
-/* Writes row[column] - base[column] to `at`. */
+/* Writes row[column] - base[column] to `at`. `base` NULL: zeros. */
 static inline void element_delta(uint32_t element_bytes, unsigned char *at, uint32_t column, const unsigned char *row,
                                  const unsigned char *base) {
     uint64_t new = 0;
     uint64_t old = 0;
     memcpy(&new, row + (size_t)column * element_bytes, element_bytes);
-    memcpy(&old, base + (size_t)column * element_bytes, element_bytes);
+    if (base != NULL) {
+        memcpy(&old, base + (size_t)column * element_bytes, element_bytes);
+    }
     new -= old;
     memcpy(at, &new, element_bytes);
 }
@@ -61,13 +63,14 @@ static inline void element_delta(uint32_t element_bytes, unsigned char *at, uint
  * take more room than SPARSE_ALL does. */
 static inline unsigned char *delta_entries(uint32_t element_bytes, unsigned char *to, const unsigned char *row,
                                            const unsigned char *base, uint32_t width) {
+    static const unsigned char zeros[sizeof(uint32_t) * BLOCK];
     const uint32_t per_element = element_bytes / (uint32_t)sizeof(uint32_t); /* words */
     const uint32_t words = width * per_element;
     const unsigned char *end = to + (size_t)width * element_bytes;
     unsigned char *at = to;
     for (uint32_t first = 0; first < words; first += BLOCK) {
         const unsigned char *one = row + sizeof(uint32_t) * first;
-        const unsigned char *other = base + sizeof(uint32_t) * first;
+        const unsigned char *other = base != NULL ? base + sizeof(uint32_t) * first : zeros;
         unsigned differ = words - first >= BLOCK ? words_differ(one, other) : rest_differs(one, other, words - first);
         while (differ != 0) {
             uint32_t column = (first + (uint32_t)__builtin_ctz(differ)) / per_element;
@@ -197,6 +200,16 @@ SPARSE_CHANGE(subtract_64, uint64_t, -=)
 
 size_t sparse_add(uint32_t element_bytes, void *target, const unsigned char *row, uint32_t width) {
     return element_bytes == sizeof(uint32_t) ? add_32(target, row, width) : add_64(target, row, width);
+}
+
+size_t sparse_copy(uint32_t element_bytes, void *target, const unsigned char *row, uint32_t width) {
+    const size_t row_bytes = (size_t)width * element_bytes;
+    if (count_at(row) == SPARSE_ALL) {
+        memcpy(target, row + sizeof(uint32_t), row_bytes);
+        return sizeof(uint32_t) + row_bytes;
+    }
+    memset(target, 0, row_bytes);
+    return sparse_add(element_bytes, target, row, width);
 }
 
 size_t sparse_subtract(uint32_t element_bytes, void *target, const unsigned char *row, uint32_t width) {

@@ -1,5 +1,5 @@
-/* Rows of whole numbers, encoded as their elements that are not 0 (WIRE_SPARSE). For deltas of wide rows of counts, in
- * which a clock changes few elements. An encoded row has the shorter of these forms:
+/* Rows of whole numbers, encoded as their elements that are not 0 (WIRE_SPARSE). For wide rows of counts, which are
+ * mostly 0, and for their deltas, as a clock changes few elements. An encoded row has the shorter of these forms:
  *
  *   uint32_t count, count x (uint32_t column, value)   the elements that are not 0; columns ascend, below the width
  *   uint32_t SPARSE_ALL, width x value                 all elements in order
@@ -22,7 +22,7 @@ static inline size_t sparse_most(uint32_t width, uint32_t element_bytes) {
 }
 
 /* Encodes row - base into `to`, which has room for sparse_most bytes, and returns the encoded size. With `settle`,
- * copies `row` to `base`. `to`, `row` and `base` do not overlap. */
+ * copies `row` to `base`. `base` NULL: encodes the row; `settle` is false. `to`, `row` and `base` do not overlap. */
 size_t sparse_delta(uint32_t element_bytes, unsigned char *to, const void *row, void *base, uint32_t width,
                     bool settle);
 
@@ -34,8 +34,9 @@ size_t sparse_write(uint32_t element_bytes, unsigned char *to, uint32_t width, u
 /* Returns the size of the encoded row at `row`, where `left` bytes can be read; 0: the row is malformed. */
 size_t sparse_check(uint32_t element_bytes, const unsigned char *row, size_t left, uint32_t width);
 
-/* Add a checked row to `target`, or subtract it, and return its encoded size. */
+/* Add a checked row to `target`, or subtract it, or replace `target` by it, and return its encoded size. */
 size_t sparse_add(uint32_t element_bytes, void *target, const unsigned char *row, uint32_t width);
+size_t sparse_copy(uint32_t element_bytes, void *target, const unsigned char *row, uint32_t width);
 size_t sparse_subtract(uint32_t element_bytes, void *target, const unsigned char *row, uint32_t width);
 
 /* Returns the encoded size of a checked row. */

@@ -18,10 +18,10 @@
 
 static const struct row_shape fuzz_shapes[] = {
     {.type = AML_FLOAT32, .width = 1, .row_bytes = 4},
-    {.type = AML_FLOAT32, .width = 2, .row_bytes = 8, .flushed = WIRE_BF16, .pushed = WIRE_BF16},
-    {.type = AML_FLOAT32, .width = 6, .row_bytes = 24, .flushed = WIRE_BF16, .pushed = WIRE_BF16},
-    {.type = AML_INT32, .width = 10, .row_bytes = 40, .flushed = WIRE_SPARSE},
-    {.type = AML_INT64, .width = 5, .row_bytes = 40, .flushed = WIRE_SPARSE},
+    {.type = AML_FLOAT32, .width = 2, .row_bytes = 8, .encoding = WIRE_BF16},
+    {.type = AML_FLOAT32, .width = 6, .row_bytes = 24, .encoding = WIRE_BF16},
+    {.type = AML_INT32, .width = 10, .row_bytes = 40, .encoding = WIRE_SPARSE},
+    {.type = AML_INT64, .width = 5, .row_bytes = 40, .encoding = WIRE_SPARSE},
 };
 enum { FUZZ_TABLES = sizeof fuzz_shapes / sizeof fuzz_shapes[0], FUZZ_ROW_MAX = 40 };
 
@@ -77,8 +77,8 @@ static void fuzz_rows(const struct message *message) {
         FUZZ_CHECK((views[v].values == NULL) == (message->type == MESSAGE_SUBSCRIBE));
         const struct row_shape *shape = &fuzz_shapes[views[v].table];
         FUZZ_CHECK(views[v].encoding == WIRE_FULL ||
-                   (message->type == MESSAGE_FLUSH && views[v].encoding == shape->flushed) ||
-                   (message->type == MESSAGE_PUSH && views[v].encoding == shape->pushed));
+                   ((message->type == MESSAGE_FLUSH || message->type == MESSAGE_PUSH) &&
+                    views[v].encoding == shape->encoding));
         if (views[v].values != NULL) {
             FUZZ_CHECK(fuzz_values(&views[v], shape) == message->frames[2 + 2 * v]->size);
         }

@@ -123,14 +123,14 @@ static void adder_add_table(struct app *app, const char *name, enum aml_type typ
     spec.width = 1 + (uint32_t)(app_random(random) % ADDER_WIDTH_MAX);
     spec.start = app_random(random) % 4 != 0 ? adder_start : NULL;
     bool whole = type == AML_INT32 || type == AML_INT64;
-    spec.flushed_sparse = mode == AML_ADD && whole && app_random(random) % 2 == 0;
-    spec.given = spec.flushed_sparse && app_random(random) % 2 == 0;
+    spec.sparse = mode == AML_ADD && whole && app_random(random) % 2 == 0;
+    spec.given = spec.sparse && app_random(random) % 2 == 0;
     if (app->ring || app->whole || (app->pieces && mode == AML_ADD && dense_rows > 0)) {
         spec.rows = rows;
         spec.whole = true;
     }
     if (app->ring) {
-        spec.flushed_sparse = spec.given = false;
+        spec.sparse = spec.given = false;
     }
     app_add_table(app, &spec);
     for (unsigned r = 0; r < rows; r++) {
@@ -273,7 +273,7 @@ static void adder_contribute(const struct app *app, unsigned shard, uint64_t clo
         touched[touch->row] = 1;
         for (unsigned e = 0; e < app->job.tables[row->table].width; e++) {
             uint64_t value = hash_mix(chance + e) % 2001 - 1000;
-            value = app->job.tables[row->table].flushed_sparse && (chance + e) / 4 % 8 != 0 ? 0 : value;
+            value = app->job.tables[row->table].sparse && (chance + e) / 4 % 8 != 0 ? 0 : value;
             elements[row->first + e] = touch->put ? value : elements[row->first + e] + value;
         }
     }

@@ -540,7 +540,7 @@ static void add_tables(struct app *app) {
                                   .width = tables[t].width,
                                   .rows = tables[t].rows,
                                   .whole = tables[t].whole != 0,
-                                  .flushed_sparse = tables[t].changes_given != 0,
+                                  .sparse = tables[t].changes_given != 0,
                                   .given = tables[t].changes_given != 0};
         snprintf(spec.name, sizeof spec.name, "%s", tables[t].name);
         app_add_table(app, &spec);

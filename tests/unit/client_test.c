@@ -1903,7 +1903,7 @@ TEST(a_catch_up_does_not_undo_later_puts) {
 /* fake_open; the app hands over its changes by cache_give. */
 static struct fake *fake_given(uint32_t staleness) {
     struct fake *fake = fake_bare(staleness, false);
-    fake->job.tables[0].flushed_sparse = fake->job.tables[0].given = true;
+    fake->job.tables[0].sparse = fake->job.tables[0].given = true;
     fake->job.shapes[0] = table_shape(&fake->job.tables[0]);
     assert_int_equal(cache_add(&fake->cache, 0, KEY), 0);
     give_plan(fake);
@@ -1957,7 +1957,7 @@ TEST(given_changes_take_room_for_rows) {
     struct job job = {.table_count = 1};
     job.tables[0] = (struct table_spec){
         .name = "t", .type = AML_INT32, .width = WIDTH, .row_bytes = WIDTH * sizeof(int32_t), .rows = SLOTS};
-    job.tables[0].flushed_sparse = job.tables[0].given = true;
+    job.tables[0].sparse = job.tables[0].given = true;
     CLOSED_BY(cache_close) struct cache cache;
     cache_open(&cache, &job, 1);
     const struct cache_changes *changes = cache_changes(&cache, 0, 0);

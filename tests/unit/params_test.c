@@ -103,7 +103,7 @@ static struct fixture *open_node_with(unsigned threads, table_apply *apply_sums)
     add_table(job, "replicated", AML_INT64, AML_ADD);
     job->tables[DENSE].rows = job->tables[REPLICATED].rows = DENSE_ROWS;
     job->tables[REPLICATED].whole = true;
-    job->tables[GIVEN].flushed_sparse = job->tables[GIVEN].given = true;
+    job->tables[GIVEN].sparse = job->tables[GIVEN].given = true;
     job->tables[SUMS].apply = apply_sums;
     for (unsigned t = 0; t < TABLES; t++) {
         job->shapes[t] = table_shape(&job->tables[t]);

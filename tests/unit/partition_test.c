@@ -713,7 +713,7 @@ static struct job mixed_job(void) {
     job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
     job.tables[COUNTS].width = WIDE;
     job.tables[COUNTS].row_bytes = WIDE * sizeof(int64_t);
-    job.tables[COUNTS].flushed_sparse = true;
+    job.tables[COUNTS].sparse = true;
     job.shapes[COUNTS] = table_shape(&job.tables[COUNTS]);
     job_add(&job, AML_FLOAT32, AML_ADD, 0);
     job.tables[STEPPED].apply = aml_apply_adam;
@@ -722,7 +722,7 @@ static struct job mixed_job(void) {
     job_add(&job, AML_INT64, AML_ADD, 0);
     job.tables[STEPPED_COUNTS].width = WIDE;
     job.tables[STEPPED_COUNTS].row_bytes = WIDE * sizeof(int64_t);
-    job.tables[STEPPED_COUNTS].flushed_sparse = true;
+    job.tables[STEPPED_COUNTS].sparse = true;
     job.tables[STEPPED_COUNTS].apply_rows = steps_counts;
     job.tables[STEPPED_COUNTS].parameters = &adam;
     job.shapes[STEPPED_COUNTS] = table_shape(&job.tables[STEPPED_COUNTS]);

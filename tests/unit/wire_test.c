@@ -904,9 +904,8 @@ TEST(which_plan_replaces) {
 
 /* ---- Rows ---- */
 
-static const struct row_shape shapes[] = {{.width = 2, .row_bytes = 8},
-                                          {.width = 6, .row_bytes = 24, .flushed = WIRE_BF16, .pushed = WIRE_BF16},
-                                          {.width = 1, .row_bytes = 4}};
+static const struct row_shape shapes[] = {
+    {.width = 2, .row_bytes = 8}, {.width = 6, .row_bytes = 24, .encoding = WIRE_BF16}, {.width = 1, .row_bytes = 4}};
 
 /* A message with `rows` rows in each of `tables`; keys count from 0. */
 static struct message rows_message(enum message_type type, const unsigned *tables, unsigned table_count,
@@ -1086,7 +1085,7 @@ TEST(sparse_rows_are_checked) {
         const struct row_shape shape = {.type = cases[c].element == 8 ? AML_INT64 : AML_INT32,
                                         .width = cases[c].element == 8 ? 2 : 4,
                                         .row_bytes = 16,
-                                        .flushed = cases[c].element > 0 ? WIRE_SPARSE : WIRE_FULL};
+                                        .encoding = cases[c].element > 0 ? WIRE_SPARSE : WIRE_FULL};
         CLOSED_BY(message_close) struct message message = sparse_message(MESSAGE_FLUSH, cases[c].words, cases[c].count);
         assert_int_equal(rows_check(&message, &shape, 1, views, NULL), cases[c].good ? 1 : AML_EPROTOCOL);
         if (cases[c].good) {
@@ -1094,9 +1093,9 @@ TEST(sparse_rows_are_checked) {
             assert_ptr_equal(views[0].values, message.frames[2]->data);
         }
     }
-    static const enum message_type others[] = {MESSAGE_PUSH, MESSAGE_UPDATE, MESSAGE_ROWS};
-    for (size_t o = 0; o < sizeof others / sizeof others[0]; o++) { /* only deltas have this encoding */
-        const struct row_shape shape = {.type = AML_INT32, .width = 4, .row_bytes = 16, .flushed = WIRE_SPARSE};
+    static const enum message_type others[] = {MESSAGE_UPDATE, MESSAGE_ROWS};
+    for (size_t o = 0; o < sizeof others / sizeof others[0]; o++) { /* they bring whole states */
+        const struct row_shape shape = {.type = AML_INT32, .width = 4, .row_bytes = 16, .encoding = WIRE_SPARSE};
         CLOSED_BY(message_close) struct message message = sparse_message(others[o], cases[2].words, cases[2].count);
         assert_int_equal(rows_check(&message, &shape, 1, views, NULL), AML_EPROTOCOL);
     }
@@ -1104,7 +1103,8 @@ TEST(sparse_rows_are_checked) {
 
 enum { SPARSE_WIDTH_MAX = 70 };
 
-/* sparse_write of the changed columns gives sparse_delta's bytes; of all columns, a delta that adds up to the row. */
+/* sparse_write of the changed columns, and the delta as a row, give sparse_delta's bytes; sparse_write of all columns
+ * gives a delta that adds up to the row. */
 static void check_written_row(uint32_t element, uint32_t width, const void *before, const void *row) {
     enum { ROOM = 4 + 8 * SPARSE_WIDTH_MAX };
     uint32_t columns[SPARSE_WIDTH_MAX];
@@ -1125,6 +1125,11 @@ static void check_written_row(uint32_t element, uint32_t width, const void *befo
     size_t size = sparse_delta(element, expected, row, base, width, false);
     assert_int_equal(sparse_write(element, bytes, width, count, columns, values), size);
     assert_memory_equal(bytes, expected, size);
+    assert_int_equal(sparse_delta(element, bytes, all, NULL, width, false), size); /* the delta as a row */
+    assert_memory_equal(bytes, expected, size);
+    memset(values, 0xFF, sizeof values);
+    assert_int_equal(sparse_copy(element, values, bytes, width), size);
+    assert_memory_equal(values, all, (size_t)width * element);
     for (uint32_t i = 0; i < width; i++) {
         columns[i] = i;
     }

@@ -37,9 +37,9 @@ static void reapply_own(const struct client *client, const struct client_partiti
                         uint64_t clock) {
     const struct cache_table *table = &client->cache->tables[t];
     const uint32_t *stamps = cache_stamps(table);
-    const struct rows_codec *codec = rows_codec(table->shape->flushed);
+    const struct rows_codec *codec = rows_codec(table->shape->encoding);
     const bool put = table->spec->mode == AML_PUT;
-    const bool rounded = rows_rounded(table->shape->flushed);
+    const bool rounded = rows_rounded(table->shape->encoding);
     if (cache_summed(table)) {
         return; /* what the server makes of our updates is not known here: rows are as they were pushed */
     }
@@ -77,8 +77,8 @@ static size_t apply_row(const struct cache_table *table, uint32_t slot, const un
                         const struct rows_codec *codec, bool own_later) {
     const struct row_shape *shape = table->shape;
     unsigned char *row = cache_row(table, slot);
-    if (rows_rounded(shape->flushed) && !cache_summed(table)) {
-        rows_codec(shape->flushed)->unsent(shape, row, cache_base(table, slot));
+    if (rows_rounded(shape->encoding) && !cache_summed(table)) {
+        rows_codec(shape->encoding)->unsent(shape, row, cache_base(table, slot));
         return codec->copy(shape, cache_base(table, slot), value, 1);
     }
     size_t bytes = codec->copy(shape, row, value, 1);
@@ -92,7 +92,7 @@ static size_t apply_row(const struct cache_table *table, uint32_t slot, const un
  * difference, otherwise the base is the row. */
 static void settle_row(const struct cache_table *table, uint32_t slot) {
     const struct row_shape *shape = table->shape;
-    if (rows_rounded(shape->flushed) && !cache_summed(table)) {
+    if (rows_rounded(shape->encoding) && !cache_summed(table)) {
         rows_codec(WIRE_FULL)->add(shape, cache_row(table, slot), cache_base(table, slot), 1);
     } else if (cache_based(table)) {
         memcpy(cache_base(table, slot), cache_row(table, slot), shape->row_bytes);
@@ -123,7 +123,7 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
     if (own_later) {
         reapply_own(client, partition, view->table, clock);
     }
-    for (uint32_t i = 0; (own_later || rows_rounded(table->shape->flushed)) && i < view->count; i++) {
+    for (uint32_t i = 0; (own_later || rows_rounded(table->shape->encoding)) && i < view->count; i++) {
         if (stamps[slots[i]] == client->stamp) {
             settle_row(table, slots[i]);
         }

@@ -36,7 +36,7 @@ void client_settle_flushed(const struct client *client, const struct client_part
         const struct retained_flush *flush = &partition->retained[r];
         for (unsigned t = 0; t < client->job->table_count && flush->clock > partition->clock; t++) {
             const struct cache_table *table = &client->cache->tables[t];
-            bool behind = cache_based(table) && !rows_rounded(table->shape->flushed);
+            bool behind = cache_based(table) && !rows_rounded(table->shape->encoding);
             for (uint32_t i = 0; i < flush->counts[t] && behind; i++) {
                 uint32_t slot = flush->slots[t][i];
                 memcpy(cache_base(table, slot), cache_row(table, slot), table->spec->row_bytes);
@@ -49,7 +49,7 @@ void client_settle_flushed(const struct client *client, const struct client_part
  * of zeros, which stays such. Returns the bytes written. */
 static size_t gather_sum(const struct row_shape *shape, unsigned char *value, unsigned char *sum,
                          unsigned char *zeros) {
-    const struct rows_codec *codec = rows_codec(shape->flushed);
+    const struct rows_codec *codec = rows_codec(shape->encoding);
     size_t bytes = codec->delta(shape, value, sum, zeros, ROWS_AFTER_UNCHANGED);
     if (codec->unsent != NULL) {
         codec->unsent(shape, sum, zeros); /* `zeros` holds what was sent */
@@ -97,7 +97,7 @@ static void scale_changes(enum aml_type type, uint32_t width, unsigned char *row
 static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
                                   uint32_t count, double share, uint64_t *keys) {
     const struct row_shape *shape = table->shape;
-    const struct rows_codec *codec = rows_codec(shape->flushed);
+    const struct rows_codec *codec = rows_codec(shape->encoding);
     const enum rows_after after = client->part.alone           ? ROWS_AFTER_SUM
                                   : client->job->staleness > 0 ? ROWS_AFTER_ROW
                                                                : ROWS_AFTER_UNCHANGED;
@@ -193,7 +193,7 @@ void client_gather_rows(const struct client *client, struct retained_flush *flus
         }
         flush->slots[t] = slots;
         flush->counts[t] = count;
-        rows_append(&flush->message, t, table->shape->flushed, keys, values);
+        rows_append(&flush->message, t, table->shape->encoding, keys, values);
     }
 }
 

@@ -74,7 +74,7 @@ static size_t take_added(const struct cache_table *table, uint32_t slot, unsigne
         return table->spec->row_bytes;
     }
     size_t size =
-        rows_codec(table->shape->flushed)
+        rows_codec(table->shape->encoding)
             ->delta(table->shape, value, cache_row(table, slot), cache_base(table, slot), ROWS_AFTER_UNCHANGED);
     memcpy(cache_row(table, slot), cache_base(table, slot), table->spec->row_bytes);
     return size;
@@ -84,7 +84,7 @@ static size_t take_added(const struct cache_table *table, uint32_t slot, unsigne
 static int take_table(struct client *client, unsigned t, struct message *message, struct error *error) {
     const struct cache_table *table = &client->cache->tables[t];
     const bool put = table->spec->mode == AML_PUT;
-    const enum wire_encoding encoding = put || cache_summed(table) ? WIRE_FULL : table->shape->flushed;
+    const enum wire_encoding encoding = put || cache_summed(table) ? WIRE_FULL : table->shape->encoding;
     uint32_t count = 0;
     for (uint32_t slot = 0; slot < table->count; slot++) {
         count += table->touched.base[slot];

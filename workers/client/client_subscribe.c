@@ -22,7 +22,7 @@ void client_close_subscription(struct client_subscription *subscription) {
 int client_rows_fit(const struct client *client, unsigned table, uint32_t partition, uint64_t rows,
                     struct error *error) {
     const struct table_spec *spec = &client->job->tables[table];
-    uint64_t row_bytes = spec->row_bytes + (spec->flushed_sparse ? sizeof(uint32_t) : 0); /* WIRE_SPARSE has a count */
+    uint64_t row_bytes = spec->row_bytes + (spec->sparse ? sizeof(uint32_t) : 0); /* WIRE_SPARSE has a count */
     row_bytes = row_bytes > sizeof(uint64_t) ? row_bytes : sizeof(uint64_t);
     if (rows > WIRE_FRAME_BYTES_MAX / row_bytes) {
         return error_set(error, AML_ELIMIT,

@@ -152,22 +152,21 @@ static void make_table(struct table_spec *spec, const struct aml_table *table, b
                        void *context) {
     size_t element = aml_type_size(table->type);
     bool counts = (table->type == AML_INT32 || table->type == AML_INT64) && table->mode == AML_ADD;
-    *spec =
-        (struct table_spec){.type = table->type,
-                            .mode = table->mode,
-                            .width = table->width,
-                            .row_bytes = table->width * (uint32_t)element,
-                            .rows = table->rows,
-                            .whole = table->whole != 0,
-                            .compressed = compress && table->type == AML_FLOAT32 && table->mode == AML_ADD,
-                            .flushed_sparse = counts && (table->width >= TABLE_SPARSE_WIDTH || table->changes_given),
-                            .averaged = averages && table_is_real(table) && table->mode == AML_ADD,
-                            .given = table->changes_given != 0,
-                            .start = table->start,
-                            .context = context,
-                            .apply = table->apply,
-                            .apply_rows = table->apply_rows,
-                            .parameters = table->parameters};
+    *spec = (struct table_spec){.type = table->type,
+                                .mode = table->mode,
+                                .width = table->width,
+                                .row_bytes = table->width * (uint32_t)element,
+                                .rows = table->rows,
+                                .whole = table->whole != 0,
+                                .compressed = compress && table->type == AML_FLOAT32 && table->mode == AML_ADD,
+                                .sparse = counts && (table->width >= TABLE_SPARSE_WIDTH || table->changes_given),
+                                .averaged = averages && table_is_real(table) && table->mode == AML_ADD,
+                                .given = table->changes_given != 0,
+                                .start = table->start,
+                                .context = context,
+                                .apply = table->apply,
+                                .apply_rows = table->apply_rows,
+                                .parameters = table->parameters};
     snprintf(spec->name, sizeof spec->name, "%s", table->name);
 }
 
@@ -336,8 +335,8 @@ static uint64_t job_digest(const struct runtime *runtime) {
         digest_add(&digest, spec->rows);
         digest_add(&digest, spec->whole);
         digest_add(&digest, spec->compressed);
-        digest_add(&digest, spec->flushed_sparse); /* servers refuse flushes in another encoding than their table's */
-        digest_add(&digest, table_stepped(spec));  /* with an optimizer, workers send sums of updates */
+        digest_add(&digest, spec->sparse);        /* servers refuse flushes in another encoding than their table's */
+        digest_add(&digest, table_stepped(spec)); /* with an optimizer, workers send sums of updates */
     }
     digest_add(&digest, app->metric_count);
     digest_add(&digest, app->item_rows);
