@@ -3,6 +3,7 @@
 
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,7 @@ static struct monitor_node *find_node(const struct monitor *monitor, actor_id no
 
 static struct monitor_node *add_node(struct monitor *monitor, actor_id node) {
     size_t place = place_of(monitor, node);
+    assert(place == monitor->count || (place < monitor->count && monitor->nodes[place].node > node));
     if (monitor->count == monitor->capacity) {
         monitor->capacity = monitor->capacity > 0 ? 2 * monitor->capacity : 8;
         monitor->nodes = memory_resized(monitor->nodes, monitor->capacity, sizeof *monitor->nodes);
@@ -87,6 +89,7 @@ static void sums_add(struct monitor_sums *sums, const struct monitor_sums *more)
 
 static void window_add(struct monitor_window *window, uint64_t part, const struct monitor_sums *sums) {
     unsigned last = (window->first + window->count - 1) % MONITOR_BINS;
+    assert(window->count <= MONITOR_BINS && (window->count == 0 || window->bins[last].number <= part));
     if (window->count == 0 || window->bins[last].number != part) {
         window->first = window->count == MONITOR_BINS ? (window->first + 1) % MONITOR_BINS : window->first;
         window->count += window->count < MONITOR_BINS ? 1 : 0;

@@ -92,7 +92,7 @@ uint64_t schedule_named(const struct schedule *schedule) {
 }
 
 void schedule_cancel(struct schedule *schedule) {
-    if (schedule->parts[schedule->part_count - 1].from_clock == WIRE_CLOCK_NEVER) {
+    if (schedule_is_prepared(schedule)) {
         drop_part(schedule, schedule->part_count - 1);
     }
 }

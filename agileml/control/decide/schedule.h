@@ -45,6 +45,10 @@ uint64_t schedule_named(const struct schedule *schedule);
 void schedule_prepare(struct schedule *schedule, const actor_id *owners);
 /* Sets the clock of the part without a clock. It must not be below the other parts' clocks. */
 void schedule_name(struct schedule *schedule, uint64_t from_clock);
+/* Whether the schedule has a part without a clock. */
+static inline bool schedule_is_prepared(const struct schedule *schedule) {
+    return schedule->parts[schedule->part_count - 1].from_clock == WIRE_CLOCK_NEVER;
+}
 /* Drops the part without a clock, if the schedule has such a part. */
 void schedule_cancel(struct schedule *schedule);
 

@@ -312,6 +312,7 @@ static void fill_manifest(const struct controller *controller, struct manifest *
         manifest->metrics[i].value = checkpoint->at.values[i];
     }
     for (uint32_t p = 0; p < partitions; p++) {
+        assert(checkpoint->files[p].promised && checkpoint->files[p].written);
         manifest->files[p] = (struct manifest_file){checkpoint->files[p].bytes, checkpoint->files[p].checksum};
     }
 }
@@ -329,6 +330,7 @@ static void checkpoint_finished(struct controller *controller, const char *path)
     snprintf(text, sizeof text, "%s, %llu bytes in %.2f s: %s", at, (unsigned long long)bytes,
              (double)(controller_now(controller) - checkpoint->begun_us) / 1e6, path);
     controller_report(controller, report_event(controller, "checkpoint", NULL, text));
+    assert(checkpoint->clock > checkpoint->kept.written && checkpoint->clock <= controller->progress.completed);
     checkpoint->kept.written = checkpoint->clock;
     checkpoint->kept.due = due_after(controller, checkpoint->clock);
     checkpoint_set(checkpoint, CHECKPOINT_NONE);
@@ -450,6 +452,7 @@ static void set_clock(struct controller *controller, uint64_t clock) {
 /* Begins an attempt, and has its folder made. */
 static void checkpoint_begin(struct controller *controller, uint64_t clock, enum checkpoint_state after) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    assert(checkpoint->tasks == 0); /* an earlier attempt's tasks would be taken for this one's */
     free(checkpoint->files);
     checkpoint->files = memory_zeroed(controller->options.policy.partitions, sizeof *checkpoint->files);
     checkpoint->kept.number++;

@@ -770,10 +770,15 @@ static void assert_invariants(const struct controller *controller) {
     assert(!runs || (controller->plan.epoch > 0 && controller->plan.version > 0 && controller->plan.commit_every > 0));
     assert(controller->progress.first <= controller->progress.completed);
     assert(controller->stored.completed <= controller->progress.completed);
+    assert(!runs || controller->job.final == 0 || controller->progress.completed <= controller->job.final);
     assert(!runs || controller->change.state != CHANGE_NONE ||
            controller->change.next_commit_every == controller->plan.commit_every);
+    assert(!runs || controller->change.state == CHANGE_RECOVER ||
+           schedule_is_prepared(&controller->plan.schedule) == (controller->plan.from_clock == WIRE_CLOCK_NEVER));
     assert(!runs || controller->plan.next_strategy < STRATEGY_AUTO);
     assert(controller->checkpoint.state == CHECKPOINT_NONE || controller->checkpoint.files != NULL);
+    assert(controller->checkpoint.tasks <= CONTROLLER_FOLDER_TASKS_MAX);
+    assert(controller->checkpoint.kept.written <= controller->progress.completed);
     assert(!runs || controller->change.state != CHANGE_RECOVER || !barrier);
     assert(!runs || controller->change.state != CHANGE_BARRIER ||
            (barrier && controller->barrier.purpose == BARRIER_SWITCH));

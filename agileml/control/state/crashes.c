@@ -3,6 +3,7 @@
  * the job ends. See controller_private.h. */
 #include "agileml/control/state/controller_private.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,6 +95,7 @@ static void crashes_add(struct crash_list *crashes, const struct crash *crash) {
         memmove(crashes->list, crashes->list + 1, --crashes->count * sizeof *crashes->list);
     }
     crashes->list[crashes->count++] = *crash;
+    assert(crashes->count <= CONTROLLER_CRASHES_MAX);
 }
 
 static struct crash crash_of(const struct member *member, const struct message_crashed *facts, bool told) {

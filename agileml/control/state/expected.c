@@ -4,6 +4,7 @@
 
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,14 @@ static size_t put_in_order(struct wire_machine *machines, size_t count) {
         }
     }
     return kept;
+}
+
+/* Checks that the machines are in the order of their names, each once, and that since when each is known. */
+static void check_order(const struct controller_expected *expected) {
+    for (size_t m = 0; m < expected->count; m++) {
+        assert(m == 0 || strcmp(expected->machines[m - 1].name, expected->machines[m].name) < 0);
+        assert(expected->since_us[m] != 0);
+    }
 }
 
 static void report_new(struct controller *controller, const struct wire_machine *before, size_t before_count) {
@@ -107,6 +116,7 @@ void expected_receive(struct controller *controller, actor_id from, const struct
     for (unsigned m = 0; m < controller->member_count; m++) {
         take_out(controller, controller->members[m].name); /* this machine has joined already */
     }
+    check_order(&controller->expected);
     report_new(controller, before, before_count);
     free(before);
     free(before_us);

@@ -109,6 +109,7 @@ static void complete_iteration(struct controller *controller) {
     const struct wire_metric_sum *sums = progress->iteration.metrics;
     bool known = controller->job.metric_count == 0 || metric_is_known(&controller->job.metrics[0], &sums[0]);
     uint64_t iteration = progress->completed / controller->job.terms.clocks_per_iteration;
+    assert(progress->completed % controller->job.terms.clocks_per_iteration == 0);
     double seconds = (double)progress->iteration.lasted_us / 1e6;
     for (unsigned i = 0; i < controller->job.metric_count; i++) {
         if (progress->evaluated == 0 || metric_is_known(&controller->job.metrics[i], &sums[i])) {
@@ -209,6 +210,7 @@ static bool clock_reported(const struct controller *controller, const struct clo
             return false;
         }
     }
+    assert(found <= expected && found <= window->count);
     /* A clock without any origin counts only up to the restored clock: its origins may all have been lost. */
     return found == expected && (expected > 0 || clock <= controller->plan.restore);
 }
