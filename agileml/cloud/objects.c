@@ -140,8 +140,17 @@ void objects_close(struct objects *objects) {
 
 /* ---- Errors ---- */
 
+static void call_become(struct object_call *call, enum call_state state) {
+    static const unsigned legal[] = {[CALL_DUE] = 1 << CALL_CREDENTIALS | 1 << CALL_ENDED,
+                                     [CALL_CREDENTIALS] = 1 << CALL_SENT | 1 << CALL_DUE | 1 << CALL_ENDED,
+                                     [CALL_SENT] = 1 << CALL_DUE | 1 << CALL_ENDED,
+                                     [CALL_ENDED] = 0};
+    assert((legal[call->state] >> state & 1) != 0);
+    call->state = state;
+}
+
 static void call_end(struct object_call *call) {
-    call->state = CALL_ENDED;
+    call_become(call, CALL_ENDED);
 }
 
 static int end_with(struct object_call *call, int code, const char *text) {
@@ -291,7 +300,7 @@ static bool call_mend(struct object_call *call, int64_t date) {
 }
 
 static void call_again(struct object_call *call, uint64_t after_us) {
-    call->state = CALL_DUE;
+    call_become(call, CALL_DUE);
     call->at_us = monotonic_us() + after_us;
 }
 
@@ -534,7 +543,7 @@ static void call_post(struct object_call *call, const char *url, const struct he
     for (size_t i = 0; i < lines->count; i++) {
         http.headers[i] = lines->lines[i];
     }
-    call->state = CALL_SENT;
+    call_become(call, CALL_SENT);
     call->attempts++;
     call->http = http_start(objects->http, &http, call_answered, call);
 }
@@ -617,7 +626,7 @@ static void advance(struct objects *objects) {
     bool wanted = false;
     for (struct object_call *call = objects->calls; call != NULL; call = call->next) {
         if (call->state == CALL_DUE && call->at_us <= now_us) {
-            call->state = CALL_CREDENTIALS;
+            call_become(call, CALL_CREDENTIALS);
         }
         if (call->state == CALL_CREDENTIALS && !call->request.url->s3) {
             call_send_plain(call);

@@ -237,8 +237,19 @@ static uint64_t ec2_delay_us(struct ec2 *ec2, const struct ec2_call *call, bool 
     return ec2_random(ec2) % (most_ms * 1000 + 1);
 }
 
+static void ec2_call_become(struct ec2_call *call, enum ec2_call_state state) {
+    static const unsigned legal[] = {
+        [EC2_CALL_DUE] = 1 << EC2_CALL_CREDENTIALS | 1 << EC2_CALL_ENDED,
+        [EC2_CALL_CREDENTIALS] = 1 << EC2_CALL_SENT | 1 << EC2_CALL_DUE | 1 << EC2_CALL_ENDED,
+        [EC2_CALL_SENT] = 1 << EC2_CALL_DUE | 1 << EC2_CALL_ENDED,
+        [EC2_CALL_ENDED] = 0,
+    };
+    assert((legal[call->state] >> state & 1) != 0);
+    call->state = state;
+}
+
 static void ec2_call_end(struct ec2_call *call, bool refused) {
-    call->state = EC2_CALL_ENDED;
+    ec2_call_become(call, EC2_CALL_ENDED);
     call->refused = refused;
 }
 
@@ -267,7 +278,7 @@ static void ec2_call_failed(struct ec2_call *call, int64_t date) {
         ec2_call_end(call, said_no && !(call->uncertain && ec2_code_of_caller(call->failure.code)));
         return;
     }
-    call->state = EC2_CALL_DUE;
+    ec2_call_become(call, EC2_CALL_DUE);
     call->at_us = monotonic_us() + (at_once ? 0 : ec2_delay_us(ec2, call, verdict == EC2_THROTTLED));
 }
 
@@ -341,7 +352,7 @@ static void ec2_post(struct ec2_call *call, const struct sigv4_header *headers, 
     for (size_t i = 0; i <= count; i++) {
         request.headers[i] = lines[i];
     }
-    call->state = EC2_CALL_SENT;
+    ec2_call_become(call, EC2_CALL_SENT);
     (void)http_start(call->ec2->http, &request, ec2_call_done, call);
     for (size_t i = 0; i <= count; i++) {
         ec2_header_free(lines[i]);
@@ -430,7 +441,9 @@ static void ec2_advance(struct ec2 *ec2) {
             uint64_t wait_us =
                 ec2_throttle_take(&ec2->throttle, call->request->action, call->request->filtered, now_us);
             call->at_us = now_us + wait_us;
-            call->state = wait_us == 0 ? EC2_CALL_CREDENTIALS : EC2_CALL_DUE;
+            if (wait_us == 0) {
+                ec2_call_become(call, EC2_CALL_CREDENTIALS);
+            }
         }
         wanted |= call->state == EC2_CALL_CREDENTIALS;
     }
