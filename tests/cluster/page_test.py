@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """The page of a job in a headless Chromium: as a file that `proteus report` has made, and what that command refuses.
 Without Chromium and chromedriver only the command is tested. Finds the programs by $PROTEUS_BIN."""
+import contextlib
+import functools
 import http.server
 import json
 import os
@@ -21,6 +23,20 @@ import made_report
 PROTEUS = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve() / "proteus"
 LIVE_PAGE = PROTEUS.parent.parent / "web" / "page" / "page.html"
 PATIENCE_S = 120  # for what takes seconds; no time is asserted
+
+
+@functools.cache
+def the_browser():
+    started = browser.Browser()
+    unittest.addModuleCleanup(started.__exit__)
+    return started
+
+
+@contextlib.contextmanager
+def renewed_browser():
+    """All tests have one browser, one after the other."""
+    the_browser().renew()
+    yield the_browser()
 
 
 def in_browser(test):
@@ -224,7 +240,7 @@ class FilePage(Folder):
     def test_a_report(self):
         lines = self.make("job.jsonl", nodes=8, seconds=60, money=True)
         address = self.page("job.jsonl")
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             self.open(page, address)
             self.assertEqual(page.run(TEXT, "#state"), "ended well")
             notes = [line["text"] for line in lines if line["type"] == "note"]
@@ -252,7 +268,7 @@ class FilePage(Folder):
     def test_over_iterations_and_by_keys(self):
         self.make("job.jsonl", nodes=8, seconds=60)
         address = self.page("job.jsonl")
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             self.open(page, address)
             page.run("document.querySelector('input[value=iteration]').click()")
             page.wait("return document.querySelector('#learning .plot').ariaLabel?.includes('over iteration')")
@@ -276,7 +292,7 @@ class FilePage(Folder):
         self.make("first.jsonl", nodes=4, seconds=30)
         self.make("second.jsonl", nodes=9, seconds=50, seed=2)
         address = self.page("first.jsonl", "second.jsonl")
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             self.open(page, address)
             self.points(page, "learning")
             legend = page.run(TEXT, "#learning .legend")
@@ -299,7 +315,7 @@ class FilePage(Folder):
         present = [node for node in present.values() if node["state"] not in ("left", "lost")]
         reliable = sum(node["tier"] == "reliable" for node in present)
         address = self.page("job.jsonl")
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             self.open(page, address)
             self.assertEqual(page.run(TEXT, "#notice"), "Some older lines of this long report were left out.")
             figures = dict(page.run("""return [...document.querySelectorAll("#figures div")]
@@ -315,7 +331,7 @@ class FilePage(Folder):
                 node.append(1.37 if n == 0 else None)
         self.write("job.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
         address = self.page("job.jsonl")
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             self.open(page, address)
             self.section(page, "nodes")
             page.wait(f"{TEXT}.includes('1.37')", "#nodes .holder")
@@ -326,7 +342,7 @@ class FilePage(Folder):
         more = [{**line, "accuracy": 0.9, "loss": 1.5} if line["type"] == "iteration" else line for line in lines]
         self.write("job.jsonl", "".join(json.dumps(line) + "\n" for line in more))
         address = self.page("job.jsonl")
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             self.open(page, address)
             self.assertEqual(len(self.points(page, "learning")), 4)
             page.wait("""return [...document.querySelectorAll("#learning .plot")].every(plot =>
@@ -350,7 +366,7 @@ class FilePage(Folder):
         lines.append({"type": "nodes", "seconds": 41, "nodes": [node]})
         self.write("a.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
         address = self.page("a.jsonl")
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             page.look(1240, 5000)
             self.open(page, address)
             figures = {path.stem: self.figure(path) for path in page.save_figures(self.folder / "figures")}
@@ -370,7 +386,7 @@ class FilePage(Folder):
         """Nothing sticks out at any width; dark where the reader wants it."""
         self.make("job.jsonl", nodes=200, seconds=40, money=True)
         address = self.page("job.jsonl")
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             for width, dark in ((1280, False), (1000, True), (700, False), (390, False), (390, True)):
                 page.look(width, 900, dark)
                 self.open(page, address)
@@ -482,7 +498,7 @@ class LivePage(unittest.TestCase):
 
     def test_lines_come_as_they_are_written(self):
         stub = self.serve()
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             page.open(self.address)
             self.assert_shows(page, stub.known)
             page.wait(f"{TEXT} === 'training'", "#state")
@@ -500,7 +516,7 @@ class LivePage(unittest.TestCase):
 
     def test_nothing_moves_while_lines_come(self):
         stub = self.serve()
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             page.open(self.address)
             for section in SECTIONS:
                 page.run(SHOW, f"#{section}")
@@ -516,7 +532,7 @@ class LivePage(unittest.TestCase):
 
     def test_a_lost_connection(self):
         stub = self.serve()
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             page.open(self.address)
             self.assert_shows(page, stub.known)
             stub.down = True
@@ -530,7 +546,7 @@ class LivePage(unittest.TestCase):
 
     def test_another_job_behind_the_same_address(self):
         stub = self.serve()
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             page.open(self.address)
             self.assert_shows(page, stub.known)
             stub.down = True
@@ -542,7 +558,7 @@ class LivePage(unittest.TestCase):
 
     def test_the_token(self):
         stub = self.serve(token="secret")
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             page.open(self.address)
             page.wait("return !document.getElementById('login').hidden")
             self.assertTrue(page.run("return document.activeElement.id === 'token'"))
@@ -599,7 +615,7 @@ class Job(Folder):
 
     def test_joins_and_a_reload(self):
         job = self.start()
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             page.open(self.page_address)
             self.rows(page, 3)
             joiner = subprocess.Popen([PROTEUS, "join", "--controller", self.controller, "--tier", "transient", "--",
@@ -622,7 +638,7 @@ class Job(Folder):
         self.write("token", "0123456789abcdef-secret\n")
         (self.folder / "token").chmod(0o600)
         self.start("--http-token", "token")
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             page.open(self.page_address)
             page.wait("return !document.getElementById('login').hidden")
             page.keys("0123456789abcdef-guess\ue007")
@@ -649,7 +665,7 @@ class Job(Folder):
 
     def test_a_controller_that_is_killed(self):
         job = self.start()
-        with browser.Browser() as page:
+        with renewed_browser() as page:
             page.open(self.page_address)
             self.rows(page, 3)
             before = self.shown_events(page)
