@@ -2,7 +2,7 @@
 #
 # proteus_unit_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])         one module, no network
 # proteus_sim_test(NAME SOURCE... [THREADS] [LONG] [TIMEOUT SECONDS])   whole clusters in one thread
-# proteus_cluster_test(NAME SOURCE... [PLAIN | SINGLE] [PACED] [LONG] [TIMEOUT SECONDS])   real processes
+# proteus_cluster_test(NAME SOURCE... [PLAIN | SINGLE] [PACED | WAITS] [LONG] [TIMEOUT SECONDS])   real processes
 # proteus_fuzz_target(NAME SOURCE... [CORPUS SOURCE...])               LLVMFuzzerTestOneInput
 #
 # Each takes LINK LIBRARY..., what it links beside libagileml.
@@ -25,12 +25,17 @@ set(proteus_test_environment
     "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
     "TSAN_OPTIONS=suppressions='${PROJECT_SOURCE_DIR}/tests/tsan.supp':halt_on_error=1:second_deadlock_stack=1")
 
-# Sanitized programs are several times slower; the others may be tested while the sanitized ones are built.
+# Sanitized programs are several times slower; the others may be tested while the sanitized ones are built. The share of
+# a test is its PROCESSORS for ctest: in halves of a processor, under sanitizers in thirds (scripts/test).
 if(PROTEUS_SANITIZE)
     list(APPEND proteus_test_environment "PROTEUS_SANITIZED=${PROTEUS_SANITIZE}")
     set(proteus_timeout_factor 5)
+    set(proteus_share 2)
+    set(proteus_paced_share 4)
 else()
     set(proteus_timeout_factor 2)
+    set(proteus_share 1)
+    set(proteus_paced_share 3)
 endif()
 
 # The tests' own sources are not optimized: that would take four times as long as it takes to run them so.
@@ -85,7 +90,7 @@ function(proteus_test label default_timeout name)
     add_test(NAME ${name} COMMAND leash $<TARGET_FILE:${name}>)
     set_tests_properties(${name} PROPERTIES
         TIMEOUT ${timeout} COST ${cost} LABELS "${labels}" ENVIRONMENT "${proteus_test_environment}"
-        SKIP_RETURN_CODE 77) # of a test that can't run here
+        PROCESSORS ${proteus_share} SKIP_RETURN_CODE 77) # of a test that can't run here
 endfunction()
 
 function(proteus_unit_test name)
@@ -99,9 +104,9 @@ endfunction()
 # SINGLE: the programs under test have one thread each, or others test their threads: no part of the tsan preset. PLAIN:
 # other tests run the same code under the sanitizers: no part of the asan preset either. PACED: it measures speeds, or
 # plays the market many times faster than real time, so that few others run beside it, and none that is PACED. Their sum
-# is the least time that all tests take: they begin first.
+# is the least time that all tests take: they begin first. WAITS: it waits for most of its time under sanitizers, too.
 function(proteus_cluster_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 cluster "PLAIN;SINGLE;PACED" "" "")
+    cmake_parse_arguments(PARSE_ARGV 1 cluster "PLAIN;SINGLE;PACED;WAITS" "" "")
     set(kind THREADS)
     if(cluster_PLAIN)
         set(kind PLAIN)
@@ -111,7 +116,9 @@ function(proteus_cluster_test name)
     proteus_test(cluster 120 ${name} ${kind} ${cluster_UNPARSED_ARGUMENTS})
     if(TEST ${name} AND cluster_PACED)
         math(EXPR cost "${proteus_timeout_factor} * 10000")
-        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK pace PROCESSORS 3 COST ${cost})
+        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK pace PROCESSORS ${proteus_paced_share} COST ${cost})
+    elseif(TEST ${name} AND cluster_WAITS)
+        set_tests_properties(${name} PROPERTIES PROCESSORS 1)
     endif()
 endfunction()
 
@@ -130,7 +137,7 @@ function(proteus_fuzz_target name)
         COMMAND ${name} -max_total_time=${PROTEUS_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
             -artifact_prefix=${work}/ ${work}/corpus ${work}/seeds)
     set_tests_properties(${name} PROPERTIES
-        TIMEOUT ${timeout} LABELS fuzz ENVIRONMENT "${proteus_test_environment}")
+        TIMEOUT ${timeout} LABELS fuzz PROCESSORS 3 ENVIRONMENT "${proteus_test_environment}")
     if(fuzz_CORPUS)
         add_executable(${name}_corpus ${fuzz_CORPUS})
         target_link_libraries(${name}_corpus PRIVATE proteus_compile ${fuzz_LINK} agileml)
