@@ -1562,22 +1562,22 @@ static int check_params(aml_worker *worker, unsigned calls, unsigned table, cons
     return check_keys(worker, table, keys, count, function);
 }
 
-static int read_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values,
-                       const char *function) {
+static int checked_read(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values,
+                        const char *function) {
     int result = check_params(worker, CALLS_WORKING | CALL_TRANSFORM_STATE, table, keys, count, values, function);
     return result != 0 ? result : params_read(worker->runtime, table, keys, count, values);
 }
 
 int aml_read_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values) {
-    return read_params(worker, table, keys, count, values, "aml_read_params");
+    return checked_read(worker, table, keys, count, values, "aml_read_params");
 }
 
 int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values) {
-    return read_params(worker, table, &key, 1, values, "aml_read_param");
+    return checked_read(worker, table, &key, 1, values, "aml_read_param");
 }
 
-static int update_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, const void *deltas,
-                         const char *function) {
+static int checked_update(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, const void *deltas,
+                          const char *function) {
     int result = check_params(worker, CALL_CLOCK, table, keys, count, deltas, function);
     if (result == 0 && worker->runtime->check.on) {
         result = check_update(worker, table, keys, count);
@@ -1586,11 +1586,11 @@ static int update_params(aml_worker *worker, unsigned table, const uint64_t *key
 }
 
 int aml_update_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, const void *deltas) {
-    return update_params(worker, table, keys, count, deltas, "aml_update_params");
+    return checked_update(worker, table, keys, count, deltas, "aml_update_params");
 }
 
 int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta) {
-    return update_params(worker, table, &key, 1, delta, "aml_update_param");
+    return checked_update(worker, table, &key, 1, delta, "aml_update_param");
 }
 
 int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,

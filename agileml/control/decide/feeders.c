@@ -392,7 +392,7 @@ static struct feeders_action request(struct feeders *feeders, const struct feede
 }
 
 /* Handles a window that does not count: there are other feeders than requested, or something changed within it. */
-static struct feeders_action settle(struct feeders *feeders, const struct feeders_view *view, char *reason) {
+static struct feeders_action handle_unmeasured(struct feeders *feeders, const struct feeders_view *view, char *reason) {
     feeders->run = (struct feeders_run){0};
     bool threads = view->feeders > 0 && view->threads != feeders->threads;
     if (view->coming > 0 || (view->feeders == feeders->wanted && !threads)) {
@@ -433,7 +433,7 @@ struct feeders_action feeders_decide(struct feeders *feeders, const struct feede
     feeders->windows++;
     count_feeders(feeders, view);
     if (!is_measured(feeders, view)) {
-        return settle(feeders, view, reason);
+        return handle_unmeasured(feeders, view, reason);
     }
     feeders->unsettled = 0;
     run_add(&feeders->run, view);

@@ -1,4 +1,4 @@
-/* The elasticity controller's plans, and the steps of an announced change: prepare, set a barrier, switch, settle
+/* The elasticity controller's plans, and the steps of an announced change: prepare, set a barrier, switch, end
  * (docs/design.md, "Plans"). See controller_private.h. */
 #include "agileml/control/state/controller_private.h"
 
@@ -259,7 +259,7 @@ static void desired_place(struct controller *controller, const struct desired *d
 }
 
 /* Makes the placement's `next_` half the present one. */
-static void placement_settle(struct controller *controller) {
+static void placement_take_next(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].settled = controller->members[m].settled || controller->members[m].planned;
     }
@@ -287,7 +287,7 @@ void change_first(struct controller *controller) {
     controller->change.next_stage = desired.stage;
     desired_place(controller, &desired);
     controller->change.next_commit_every = change_commit_every(controller, true);
-    placement_settle(controller);
+    placement_take_next(controller);
     controller->plan.epoch = 1;
     schedule_open(&controller->plan.schedule, policy->shards, desired.result.owners, controller->plan.restore + 1);
     desired_close(&desired);
@@ -468,7 +468,7 @@ void change_check_stage(struct controller *controller) {
     controller->change.due = controller->change.due || other || strategy_changes(controller);
 }
 
-/* ---- Switch and settle ---- */
+/* ---- Switch ---- */
 
 /* Returns the clock after which the plan is to change. It is the clock under way, if no origin is beyond it and it will
  * probably last until all nodes know the barrier; else a later clock. If an origin has passed the clock nevertheless, a
@@ -567,12 +567,12 @@ static void report_newcomers(struct controller *controller) {
     free(names);
 }
 
-static void settle(struct controller *controller) {
+static void end_switch(struct controller *controller) {
     assert(controller->change.state == CHANGE_SWITCH && controller->progress.completed >= controller->plan.from_clock);
     bool staged = controller->plan.stage != controller->change.next_stage;
     report_newcomers(controller);
     schedule_forget(&controller->plan.schedule, clock_over(controller));
-    placement_settle(controller);
+    placement_take_next(controller);
     forget_idle(controller);
     change_set(controller, CHANGE_NONE);
     controller->plan.from_clock = 0;
@@ -688,7 +688,7 @@ void change_step(struct controller *controller) {
         } else if (controller->commit.clock >= controller->plan.from_clock &&
                    controller->stored.completed + 1 >=
                        controller->plan.from_clock) { /* only now most leaving members can be dismissed */
-            settle(controller);
+            end_switch(controller);
         }
         break;
     case CHANGE_RECOVER:
