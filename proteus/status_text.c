@@ -117,6 +117,34 @@ void status_slowness_text(double slowness, char text[PROGRESS_NUMBER_TEXT]) {
     snprintf(text, PROGRESS_NUMBER_TEXT, "%.*f", slowness < 9.995 ? 2 : slowness < 99.95 ? 1 : 0, slowness);
 }
 
+/* Prints those of the node's numbers that are not 0 and have a label in the table, as a line if there are any. */
+static void print_numbers(FILE *stream, const struct report_node *node) {
+    static const struct {
+        size_t at; /* offset of the node's number */
+        const char *kind, *label;
+    } numbers[] = {
+#define NUMBER(types, kind, name, field, most, label, meaning) {offsetof(struct report_node, name), #kind, label},
+#include "agileml/wire/report_keys.def"
+    };
+    const char *before = "          ";
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        double value = *(const double *)(const void *)((const char *)node + numbers[n].at);
+        char text[PROGRESS_NUMBER_TEXT];
+        if (numbers[n].label[0] == '\0' || !(value > 0)) {
+            continue;
+        }
+        if (strcmp(numbers[n].kind, "BYTES") == 0) {
+            progress_bytes_text(value, text);
+        } else {
+            bool seconds = strcmp(numbers[n].kind, "SECONDS") == 0;
+            snprintf(text, sizeof text, seconds ? "%.1f s" : "%.0f", value);
+        }
+        fprintf(stream, "%s%s %s", before, text, numbers[n].label);
+        before = ", ";
+    }
+    fputs(before[0] == ',' ? "\n" : "", stream);
+}
+
 static void print_node(FILE *stream, const struct report_node *node, const char *stage) {
     char role[STATUS_ROLE_TEXT];
     char network[PROGRESS_NUMBER_TEXT];
@@ -131,6 +159,7 @@ static void print_node(FILE *stream, const struct report_node *node, const char 
     fprintf(stream, "%-9.20s %-9.9s %-9s %-11s %6.0f %6.0f %4s %7s %7s %s\n", progress_word(node->name),
             progress_word(node->host), progress_word(node->tier), status_state_text(node), fmax(node->clock, 0),
             fmax(node->shards, 0), slow, network, memory, role);
+    print_numbers(stream, node);
 }
 
 void status_print(FILE *stream, const struct report_line *answer) {

@@ -454,8 +454,8 @@ static void digest_controller(const struct controller *c, uint64_t *d) {
                                 member->input,
                                 member->fence.answered,
                                 member->silence.accuses,
-                                member->usage.traffic.bytes_sent,
-                                member->usage.memory_bytes};
+                                member->usage.numbers.bytes_sent,
+                                member->usage.numbers.memory_bytes};
         add_bytes(d, own, sizeof own);
     }
 }

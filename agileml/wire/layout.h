@@ -13,7 +13,7 @@ struct field {
     const char *name; /* "MESSAGE.FIELD" */
 };
 
-enum { FIELDS_MAX = 24 /* of a message, including the FIELD_END entry */ };
+enum { FIELDS_MAX = 40 /* of a message, including the FIELD_END entry */ };
 
 /* What a message's payload frames hold. */
 enum frame_kind {

@@ -22,7 +22,7 @@
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 31,
+    WIRE_VERSION = 32,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -230,29 +230,30 @@ struct message_start {
     uint64_t items;
 };
 
+/* What a node counts, or has now; each service adds its own (workers/node/node_service.h). The rows NUMBER of
+ * report_keys.def say what the fields mean, and how the report and the status show them. */
+struct node_numbers {
+#define NUMBER(types, kind, name, field, most, label, meaning) uint64_t field;
+#include "agileml/wire/report_keys.def"
+};
+
 /* An origin has finished and evaluated a clock. Repeated until a HEARTBEAT_ACK covers the clock.
  * Frame: metrics, a struct wire_metric_sum each. */
 struct message_progress {
     actor_id origin; /* an origin of the sender's node */
     uint64_t clock;
-    uint8_t evaluation;   /* 1: the clock was only evaluated, for EVALUATE or for `last`, not worked on */
-    uint8_t last;         /* 1: evaluated as the job's last clock, in the complete state at that clock */
-    uint64_t items;       /* training items processed in this clock; 0 with `evaluation` */
-    uint64_t helped;      /* items in lots that other nodes have worked on; part of `items` */
-    uint64_t committed;   /* the last commit point that the node's client knows to be committed */
-    uint64_t compute_us;  /* wall time in the app's function; with `helped`, scaled up to all `items` */
-    uint64_t clock_us;    /* wall time of the whole clock, waiting included */
-    uint64_t evaluate_us; /* wall time of the clock's evaluation; part of `clock_us` */
-    uint64_t bytes_sent;  /* over the network by this node since it started */
-    uint64_t bytes_received;
-    uint64_t bytes_read;    /* of input files, since the node began */
-    uint64_t shards_taken;  /* data shards received from other nodes, since the node began */
-    uint64_t memory_bytes;  /* resident set size; 0 when unknown */
-    uint64_t disk_bytes;    /* on local disk now, of data that does not fit in memory */
-    uint64_t items_fed;     /* items in batches that feeders have made; part of `items` */
-    uint64_t feed_wait_us;  /* how long the clock waited for batches without making any itself */
-    uint64_t transforms_us; /* how long the node itself ran transforms that feeders can run; 0 if they are cheap */
-    uint64_t disk_wait_us;  /* how long clocks have waited for the local disk, since the node began */
+    uint8_t evaluation;          /* 1: the clock was only evaluated, for EVALUATE or for `last`, not worked on */
+    uint8_t last;                /* 1: evaluated as the job's last clock, in the complete state at that clock */
+    uint64_t items;              /* training items processed in this clock; 0 with `evaluation` */
+    uint64_t helped;             /* items in lots that other nodes have worked on; part of `items` */
+    uint64_t committed;          /* the last commit point that the node's client knows to be committed */
+    uint64_t compute_us;         /* wall time in the app's function; with `helped`, scaled up to all `items` */
+    uint64_t clock_us;           /* wall time of the whole clock, waiting included */
+    uint64_t evaluate_us;        /* wall time of the clock's evaluation; part of `clock_us` */
+    uint64_t items_fed;          /* items in batches that feeders have made; part of `items` */
+    uint64_t feed_wait_us;       /* how long the clock waited for batches without making any itself */
+    uint64_t transforms_us;      /* how long the node itself ran transforms that feeders can run; 0 if they are cheap */
+    struct node_numbers numbers; /* when this message is sent */
 };
 
 /* A node reports how long it has waited for each server's state since its last WAITS. Never repeated. Frame: struct
@@ -280,10 +281,9 @@ struct message_heartbeat {
     /* Version of the latest plan for which the node is ready: the data of its assignments is loaded, the first state of
      * their rows has arrived, and its replicas are in step. */
     uint64_t ready;
-    uint64_t committed;    /* the last commit point that the node's client knows to be committed */
-    actor_id silent;       /* the node (part 0) of a server that has been silent beyond the timeout; 0: none */
-    uint64_t feed_us;      /* time this feeder has spent on batches since it began; 0: none, or no feeder */
-    uint32_t feed_threads; /* threads with which this feeder makes its next batches; 0: no feeder */
+    uint64_t committed; /* the last commit point that the node's client knows to be committed */
+    actor_id silent;    /* the node (part 0) of a server that has been silent beyond the timeout; 0: none */
+    struct node_numbers numbers;
 };
 
 /* The controller reports that it is alive, and what it requests. Sent in answer to HEARTBEAT, and when something

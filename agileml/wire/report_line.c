@@ -3,6 +3,7 @@
 
 #include "agileml/base/memory.h"
 #include "agileml/base/printable.h"
+#include "agileml/wire/message.h"
 
 #include <assert.h>
 #include <math.h>
@@ -24,6 +25,7 @@ enum kind {
     TRUTH,
     STAGE,
     NODE_LIST,
+    MACHINE_LIST,
     PLACE_LIST
 };
 
@@ -60,6 +62,12 @@ static const struct key PLACE_KEYS[] = {
 #define PLACE(types, kind, name, meaning) {#name, types, kind, offsetof(struct report_place, name)},
 #include "agileml/wire/report_keys.def"
 };
+/* A number of a node: `at` is its offset in struct node_numbers. */
+static const struct key NUMBERS[] = {
+#define NUMBER(types, kind, name, field, most, label, meaning)                                                         \
+    {#name, types, kind, offsetof(struct node_numbers, field)},
+#include "agileml/wire/report_keys.def"
+};
 static const struct table LINE = {LINE_KEYS, sizeof LINE_KEYS / sizeof *LINE_KEYS};
 static const struct table NODE = {NODE_KEYS, sizeof NODE_KEYS / sizeof *NODE_KEYS};
 static const struct table PLACE = {PLACE_KEYS, sizeof PLACE_KEYS / sizeof *PLACE_KEYS};
@@ -88,13 +96,22 @@ const char *report_event_name(enum report_event event) {
     return EVENTS[event];
 }
 
-static const struct key *find_key(const struct table *table, unsigned types, const char *name) {
-    for (size_t k = 0; k < table->count; k++) {
-        if ((table->keys[k].types & types) != 0 && strcmp(table->keys[k].name, name) == 0) {
-            return &table->keys[k];
+/* Finds a key, and moves `*from` behind it. The search begins there, so it is short if keys come in the table's
+ * order. */
+static const struct key *next_key(const struct table *table, unsigned types, const char *name, size_t *from) {
+    for (size_t n = 0; n < table->count; n++) {
+        const struct key *key = &table->keys[(*from + n) % table->count];
+        if ((key->types & types) != 0 && strcmp(key->name, name) == 0) {
+            *from = (size_t)(key - table->keys) + 1;
+            return key;
         }
     }
     return NULL;
+}
+
+static const struct key *find_key(const struct table *table, unsigned types, const char *name) {
+    size_t from = 0;
+    return next_key(table, types, name, &from);
 }
 
 bool report_line_owns(const char *name) {
@@ -158,7 +175,8 @@ static void read_field(const struct key *key, unsigned types, const json_t *valu
             .number = json_is_integer(value) ? json_number_value(value) : NAN, .name = text != NULL ? text : ""};
         break;
     case NODE_LIST:
-        *(struct report_nodes *)field = read_nodes(strcmp(key->name, "expected") == 0 ? EXPECTED : types, value);
+    case MACHINE_LIST:
+        *(struct report_nodes *)field = read_nodes(key->kind == MACHINE_LIST ? EXPECTED : types, value);
         break;
     case PLACE_LIST:
         *(struct report_places *)field = read_places(types, value);
@@ -296,12 +314,12 @@ static bool is_usage(const json_t *array) {
     return good && (json_is_real(json_array_get(array, 5)) || json_is_null(json_array_get(array, 5)));
 }
 
-static bool are_nodes(const struct key *key, unsigned types, const json_t *list) {
+static bool are_nodes(unsigned types, const json_t *list) {
     size_t n;
     json_t *node;
     bool good = json_is_array(list);
     if ((types & (EVENT | USAGE)) == 0) {
-        return are_of_table(&NODE, strcmp(key->name, "expected") == 0 ? EXPECTED : types, list);
+        return are_of_table(&NODE, types, list);
     }
     json_array_foreach(list, n, node) {
         good = good && (types == EVENT ? json_is_string(node) : is_usage(node));
@@ -331,7 +349,9 @@ static bool is_of_kind(const struct key *key, unsigned types, const json_t *valu
     case STAGE:
         return json_is_integer(value) || json_is_string(value);
     case NODE_LIST:
-        return are_nodes(key, types, value);
+        return are_nodes(types, value);
+    case MACHINE_LIST:
+        return are_of_table(&NODE, EXPECTED, value);
     default:
         return are_of_table(&PLACE, types, value);
     }
@@ -343,8 +363,9 @@ static bool is_of_table(const struct table *table, unsigned types, json_t *objec
     json_t *value;
     bool good = json_is_object(object);
     bool measured = false;
+    size_t from = 0;
     json_object_foreach(object, name, value) {
-        const struct key *key = find_key(table, types, name);
+        const struct key *key = next_key(table, types, name, &from);
         measured = (types & MEASURED) != 0 && (measured ? key == NULL : strcmp(name, "objective") == 0);
         good = good && (key != NULL ? is_of_kind(key, types, value)
                         : measured  ? json_is_real(value) || json_is_null(value)
@@ -359,6 +380,23 @@ bool report_line_is_known(json_t *json) {
     unsigned is = type != NULL ? place_of(TYPES, REPORT_STATUS, type) : (unsigned)REPORT_STATUS;
     return is != REPORT_UNKNOWN && (event == NULL || place_of(EVENTS, HAPPENED_COUNT, event) != 0) &&
            is_of_table(&LINE, 1U << is, json);
+}
+
+void report_numbers(json_t *node, enum report_type type, const struct node_numbers *numbers) {
+    unsigned types = 1U << type;
+    for (size_t n = 0; n < sizeof NUMBERS / sizeof *NUMBERS; n++) {
+        const struct key *number = &NUMBERS[n];
+        uint64_t value = *(const uint64_t *)(const void *)((const char *)numbers + number->at);
+        if ((types & MEASURED) != 0 ? find_key(&LINE, types, number->name) == NULL : (types & number->types) == 0) {
+            continue;
+        }
+        json_t *json = number->kind == SECONDS ? json_real((double)value / 1e6) : json_integer((json_int_t)value);
+        if (json_is_array(node)) {
+            json_array_append_new(node, json);
+        } else {
+            json_object_set_new(node, number->name, json);
+        }
+    }
 }
 
 char *report_line_dump(json_t *json, bool ascii) {

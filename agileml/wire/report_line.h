@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct node_numbers;
+
 enum report_type {
     REPORT_UNKNOWN, /* of a later version, or none */
 #define TYPE(id, name, about) REPORT_##id,
@@ -46,20 +48,21 @@ struct report_metric {
 };
 
 /* The types of fields, by the kinds of keys. NaN, NULL, false or an empty list: absent, null or of another kind. */
-#define FIELD_WHOLE      double
-#define FIELD_BYTES      double
-#define FIELD_REAL       double
-#define FIELD_SECONDS    double
-#define FIELD_HOURS      double
-#define FIELD_DOLLARS    double
-#define FIELD_SHARE      double
-#define FIELD_COUNTED    double
-#define FIELD_TEXT       const char *
-#define FIELD_NAME       const char *
-#define FIELD_TRUTH      bool
-#define FIELD_STAGE      struct report_stage
-#define FIELD_NODE_LIST  struct report_nodes
-#define FIELD_PLACE_LIST struct report_places
+#define FIELD_WHOLE        double
+#define FIELD_BYTES        double
+#define FIELD_REAL         double
+#define FIELD_SECONDS      double
+#define FIELD_HOURS        double
+#define FIELD_DOLLARS      double
+#define FIELD_SHARE        double
+#define FIELD_COUNTED      double
+#define FIELD_TEXT         const char *
+#define FIELD_NAME         const char *
+#define FIELD_TRUTH        bool
+#define FIELD_STAGE        struct report_stage
+#define FIELD_NODE_LIST    struct report_nodes
+#define FIELD_MACHINE_LIST struct report_nodes
+#define FIELD_PLACE_LIST   struct report_places
 
 /* A node of a line, or a machine that is expected. Of an event's nodes only the name is known. */
 struct report_node {
@@ -97,6 +100,9 @@ void report_line_drop(const struct report_line *line); /* NULL is allowed */
 /* Whether the table has the line's keys, and their kinds are the table's. Other keys may be metrics, which stand behind
  * the objective. */
 bool report_line_is_known(json_t *json);
+/* Adds a node's numbers to its object, or to its array of USAGE, in a line of this type. In a line of ITERATION or
+ * SUMMARY they are all nodes' numbers. */
+void report_numbers(json_t *node, enum report_type type, const struct node_numbers *numbers);
 /* Returns the text of a line that this process has built, from malloc, and drops the reference to `json`. Asserts that
  * the line is known. `ascii`: escapes all other characters. */
 char *report_line_text(json_t *json, bool ascii);

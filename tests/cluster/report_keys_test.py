@@ -46,7 +46,7 @@ ALL = {name for table in TABLES.values() for name in table}
 WHOLE, REAL = (int,), (float, int, type(None))
 KINDS = {"WHOLE": WHOLE, "BYTES": WHOLE, "REAL": REAL, "SECONDS": REAL, "HOURS": REAL, "DOLLARS": REAL, "SHARE": REAL,
          "COUNTED": (int, list), "TEXT": (str,), "NAME": (str, type(None)), "TRUTH": (bool,), "STAGE": (int, str),
-         "NODE_LIST": (list,), "PLACE_LIST": (list,)}
+         "NODE_LIST": (list,), "MACHINE_LIST": (list,), "PLACE_LIST": (list,)}
 
 
 class Readers(unittest.TestCase):
@@ -115,7 +115,7 @@ class Lines(unittest.TestCase):
                 self.assertEqual([type(part) for part in one[:5]], [str, int, int, int, int], line)
             else:
                 inner = "PLACE" if shape == "PLACE_LIST" else "NODE"
-                self.check_keys("EXPECTED" if name == "expected" else kind, inner, one, line)
+                self.check_keys("EXPECTED" if shape == "MACHINE_LIST" else kind, inner, one, line)
 
     def check_keys(self, kind, macro, given, line, metrics=()):
         for key, value in given.items():

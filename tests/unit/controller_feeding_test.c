@@ -413,6 +413,29 @@ TEST(status_is_json) {
     }
 }
 
+/* A node's heartbeat brings its numbers into the status, in the units of their keys. */
+TEST(the_status_has_each_nodes_numbers) {
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
+    begin(fake);
+    struct message beat = {.type = MESSAGE_HEARTBEAT,
+                           .heartbeat = {.state = NODE_STARTED,
+                                         .numbers = {.bytes_read = 12, .shards_taken = 7, .disk_wait_us = 1500000}}};
+    give(fake, 1, &beat);
+    struct message ask_status = {.type = MESSAGE_STATUS, .frame_count = 1, .status = {.request = 3}};
+    struct message status;
+    ask_status.frames[0] = buffer_copy("", 0);
+    forget(fake);
+    give(fake, OPERATOR, &ask_status);
+    assert_int_equal(sent(fake, node(OPERATOR), MESSAGE_STATUS, &status), 1);
+    struct report_line *line = report_line_read((const char *)status.frames[0]->data, status.frames[0]->size, NULL);
+    assert_non_null(line);
+    assert_int_equal(line->nodes.count, 2);
+    assert_true(line->nodes.list[0].shards_taken == 0 && line->nodes.list[0].disk_wait_seconds == 0);
+    assert_true(line->nodes.list[1].bytes_read == 12 && line->nodes.list[1].shards_taken == 7);
+    assert_true(line->nodes.list[1].disk_wait_seconds == 1.5 && line->nodes.list[1].feed_threads == 0);
+    report_line_drop(line);
+}
+
 TEST(gone_nodes_are_not_waited_for) {
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
     struct message fail = {.type = MESSAGE_FAIL, .text = {.code = AML_EINPUT, .text = "two: no such file"}};

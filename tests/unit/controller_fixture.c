@@ -230,7 +230,8 @@ void heartbeat(struct fake *fake, unsigned from, enum node_state state, uint64_t
                                                    .barrier = controller->barrier.number,
                                                    .version = controller->plan.version,
                                                    .ready = controller->plan.version,
-                                                   .committed = fake->clock};
+                                                   .committed = fake->clock,
+                                                   .numbers = fake->players[from].numbers};
     give(fake, from, &message);
 }
 
@@ -243,8 +244,13 @@ void progress_told(struct fake *fake, unsigned from, const struct message_progre
 
 void progress_timed(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, uint64_t items, double loss,
                     uint64_t clock_us) {
-    const struct message_progress told = {
-        .origin = origin, .clock = clock, .last = 1, .items = items, .clock_us = clock_us, .bytes_sent = 100 * clock};
+    const struct message_progress told = {.origin = origin,
+                                          .clock = clock,
+                                          .last = 1,
+                                          .items = items,
+                                          .clock_us = clock_us,
+                                          .numbers.bytes_sent = 100 * clock};
+    fake->players[from].numbers.bytes_sent = told.numbers.bytes_sent;
     progress_told(fake, from, &told, loss);
 }
 
@@ -518,8 +524,8 @@ static void player_say(struct fake *fake, unsigned number) {
                                    .ready = player->plan.plan.version,
                                    .committed = fake->clock > fake->times.lag ? fake->clock - fake->times.lag : 0,
                                    .silent = player->accuses,
-                                   .feed_us = player->feed_us,
-                                   .feed_threads = feed_threads(player)};
+                                   .numbers = player->numbers};
+    message.heartbeat.numbers.feed_threads = feed_threads(player);
     give_as(fake, number, player->epoch, &message);
 }
 
@@ -769,7 +775,7 @@ static void feed_round(struct fake *fake) {
     for (unsigned n = 0; n < PLAYERS_MAX; n++) {
         struct player *player = &fake->players[n];
         bool works = player->tier == TIER_FEEDER && player->plan.frame_count > 0;
-        player->feed_us += works ? (uint64_t)(busy * ROUND_US) : 0;
+        player->numbers.feed_us += works ? (uint64_t)(busy * ROUND_US) : 0;
     }
 }
 

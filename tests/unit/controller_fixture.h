@@ -73,8 +73,8 @@ struct player {
     unsigned report_count;
     unsigned fences, plans;
     actor_id accuses;
-    uint64_t feed_us;      /* feeder: time spent making batches */
-    unsigned feed_threads; /* feeder: number of threads set by the controller; 0: not set */
+    struct node_numbers numbers; /* that it reports; feed_threads is not kept here */
+    unsigned feed_threads;       /* feeder: number of threads set by the controller; 0: not set */
 };
 
 /* Where the controller's process is killed, and how often that has happened. */

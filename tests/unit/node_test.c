@@ -2459,7 +2459,7 @@ TEST(a_feeder_makes_what_it_is_asked_for) {
     node_timer(&fake->node);
     struct message beat = {0};
     assert_true(told(fake, MESSAGE_HEARTBEAT, &beat) > 0);
-    assert_int_equal(beat.heartbeat.feed_us, 1000 * 1000);
+    assert_int_equal(beat.heartbeat.numbers.feed_us, 1000 * 1000);
 }
 
 /* A feeder makes several batches at once with the number of threads that the controller sets, up to its limit. It
@@ -2501,7 +2501,7 @@ TEST(a_feeder_makes_batches_with_several_threads) {
     fake->io.now_us += 1000 * 1000;
     node_timer(&fake->node);
     assert_true(told(fake, MESSAGE_HEARTBEAT, &beat) > 0);
-    assert_int_equal(beat.heartbeat.feed_threads, 2);
+    assert_int_equal(beat.heartbeat.numbers.feed_threads, 2);
 }
 
 /* A feeder with data and without requests. */

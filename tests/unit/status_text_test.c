@@ -43,6 +43,14 @@ TEST(table) {
                         "i-0123    -         transient expected\n");
 }
 
+/* A node's numbers that are not 0 stand below its line, if the table of keys has a label for them. */
+TEST(numbers) {
+    FREED char *text = print("{\"app\":\"sum\",\"nodes\":[{\"name\":\"a\",\"serves\":3,\"disk_bytes\":12000000,"
+                             "\"disk_wait_seconds\":1.25,\"shards_taken\":4},{\"name\":\"b\",\"disk_bytes\":0}]}");
+    assert_non_null(strstr(text, " 3 ParamServ\n          12.0 MB on disk, 1.2 s waiting for disk\nb "));
+    assert_non_null(strstr(text, "0 B \n"));
+}
+
 TEST(traditional) {
     FREED char *text = print("{\"app\":\"sum\",\"phase\":\"save\",\"change\":\"none\",\"stage\":\"traditional\","
                              "\"objective\":null,\"nodes\":[{\"name\":\"n\",\"tier\":\"transient\",\"serves\":3}]}");

@@ -33,6 +33,8 @@ static const struct wire_field {
 #define FIELD_FROM(number, kind, member, limit, least)                                                                 \
     { number, kind, offsetof(struct message, member), sizeof(((struct message *)0)->member), limit, least }
 #define CLOCK UINT64_C(0xFFFFFFF0)
+#define ANY   UINT64_MAX
+#define TIME  (UINT64_C(1) << 48)
     FIELD(MESSAGE_REGISTER, TEXT, registration.name, 0),
     FIELD(MESSAGE_REGISTER, TEXT, registration.host, 0),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.process_id, UINT64_MAX),
@@ -81,15 +83,13 @@ static const struct wire_field {
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.compute_us, UINT64_C(1) << 48),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.clock_us, UINT64_C(1) << 48),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.evaluate_us, UINT64_C(1) << 48),
-    FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_sent, UINT64_MAX),
-    FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_received, UINT64_MAX),
-    FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_read, UINT64_MAX),
-    FIELD(MESSAGE_PROGRESS, WHOLE, progress.shards_taken, UINT64_MAX),
-    FIELD(MESSAGE_PROGRESS, WHOLE, progress.disk_bytes, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.items_fed, UINT64_C(1) << 40),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.feed_wait_us, UINT64_C(1) << 48),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.transforms_us, UINT64_C(1) << 48),
-    FIELD(MESSAGE_PROGRESS, WHOLE, progress.memory_bytes, UINT64_MAX),
+#define NUMBER(types, kind, name, field, most, label, meaning)                                                         \
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.numbers.field, most),                                                      \
+        FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.numbers.field, most),
+#include "agileml/wire/report_keys.def"
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.state, NODE_FINISHED),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.clock, CLOCK),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.barrier, UINT64_MAX),
@@ -97,8 +97,6 @@ static const struct wire_field {
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.ready, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.committed, CLOCK),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.silent, UINT64_MAX),
-    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.feed_us, UINT64_C(1) << 48),
-    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.feed_threads, 65535),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.progress, CLOCK),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.catch_up, CLOCK),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.barrier, UINT64_MAX),

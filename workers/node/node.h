@@ -130,13 +130,9 @@ struct node_hooks {
     void (*save)(void *context);
     /* Makes the running finish function return soon, as a node has failed; then node_saved. `save` may follow. */
     void (*unsave)(void *context);
-    void (*end)(void *context, int code, const char *text);           /* ends this node's part in the job; once */
-    void (*rejoin)(void *context, const char *why);                   /* starts anew as a new node; instead of end */
-    uint64_t (*memory_bytes)(void *context);                          /* resident set size; may be NULL */
-    void (*bytes)(void *context, uint64_t *sent, uint64_t *received); /* over the network; may be NULL */
-    uint64_t (*bytes_read)(void *context);                            /* of input files; may be NULL */
-    /* Bytes of data that are on disk for lack of memory, and how long clocks have waited for the disk; may be NULL. */
-    void (*disk)(void *context, uint64_t *bytes, uint64_t *wait_us);
+    void (*end)(void *context, int code, const char *text);     /* ends this node's part in the job; once */
+    void (*rejoin)(void *context, const char *why);             /* starts anew as a new node; instead of end */
+    void (*count)(void *context, struct node_numbers *numbers); /* adds what the process counts; may be NULL */
     void *context;
 };
 

@@ -775,16 +775,18 @@ static void feed_hear(struct node *node, const struct message *message) {
     }
 }
 
-static void feed_report(const struct node *node, struct message *message) {
+static void feed_report(const struct node *node, struct node_numbers *numbers) {
+    bool feeder = node->options.registration.tier == TIER_FEEDER;
+    numbers->feed_us = node_feeding_us(node);
+    numbers->feed_threads = feeder ? node_feeding_threads(node) : 0;
+}
+
+static void feed_measure(const struct node *node, struct message_progress *progress) {
     const struct node_feed *feed = node_feed(node);
-    if (message->type == MESSAGE_HEARTBEAT) {
-        bool feeder = node->options.registration.tier == TIER_FEEDER;
-        message->heartbeat.feed_us = node_feeding_us(node);
-        message->heartbeat.feed_threads = feeder ? (uint32_t)node_feeding_threads(node) : 0;
-    } else if (!node->work.again) {
-        message->progress.items_fed = feed->items;
-        message->progress.feed_wait_us = feed->wait_us;
-        message->progress.transforms_us = is_worth(feed) ? feed->transforms_us : 0;
+    if (!node->work.again) {
+        progress->items_fed = feed->items;
+        progress->feed_wait_us = feed->wait_us;
+        progress->transforms_us = is_worth(feed) ? feed->transforms_us : 0;
     }
 }
 
@@ -804,5 +806,6 @@ const struct node_service NODE_FEED = {.state_bytes = sizeof(struct node_feed),
                                        .report = feed_report,
                                        .waits = feed_waits,
                                        .begin = feed_begin,
+                                       .measure = feed_measure,
                                        .end = feed_end,
                                        .uses = feed_uses};

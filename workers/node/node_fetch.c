@@ -431,10 +431,8 @@ static void fetch_receive(struct node *node, actor_id from, bool answer, struct 
     }
 }
 
-static void fetch_report(const struct node *node, struct message *message) {
-    if (message->type == MESSAGE_PROGRESS) {
-        message->progress.shards_taken = node_fetch(node)->taken;
-    }
+static void fetch_report(const struct node *node, struct node_numbers *numbers) {
+    numbers->shards_taken = node_fetch(node)->taken;
 }
 
 const struct node_service NODE_FETCH = {.state_bytes = sizeof(struct node_fetch),

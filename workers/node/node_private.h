@@ -137,6 +137,8 @@ void node_stop(struct node *node);
 void node_end(struct node *node, int code, const char *text);
 void node_reports_open(struct node *node);
 void node_reports_close(struct node *node);
+/* Fills in the node's numbers, which are 0 at first. */
+void node_reports_count(const struct node *node, struct node_numbers *numbers);
 /* Adds a PROGRESS for the clock that was evaluated, and sends it if it is due. */
 void node_reports_add(struct node *node, const struct wire_metric_sum *metrics);
 /* Sends the collected messages. */

@@ -68,8 +68,19 @@ static void check_reports(const struct node_reports *reports) {
     }
 }
 
+void node_reports_count(const struct node *node, struct node_numbers *numbers) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    if (hooks->count != NULL) {
+        hooks->count(hooks->context, numbers);
+    }
+    FOR_SERVICES (node, service, report) {
+        service->report(node, numbers);
+    }
+}
+
 static void send_progress(struct node *node, unsigned index) {
     struct message copy = message_share(&node->reports.list[index]);
+    node_reports_count(node, &copy.progress.numbers);
     node_send(node, &copy);
 }
 
@@ -136,7 +147,6 @@ static void keep_progress(struct node *node, struct message message) {
 }
 
 void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) {
-    const struct node_hooks *hooks = &node->options.hooks;
     struct message message = {.type = MESSAGE_PROGRESS};
     struct message_progress *progress = &message.progress;
     progress->origin = node->work.assignment.origin;
@@ -149,20 +159,8 @@ void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) 
     progress->compute_us = node->work.compute_us;
     progress->clock_us = node->work.again ? 0 : node_now(node) - node->work.began_us;
     progress->evaluate_us = node->work.again ? 0 : node_now(node) - node->work.evaluates_us;
-    if (hooks->memory_bytes != NULL) {
-        progress->memory_bytes = hooks->memory_bytes(hooks->context);
-    }
-    if (hooks->bytes != NULL) {
-        hooks->bytes(hooks->context, &progress->bytes_sent, &progress->bytes_received);
-    }
-    if (hooks->bytes_read != NULL) {
-        progress->bytes_read = hooks->bytes_read(hooks->context);
-    }
-    if (hooks->disk != NULL) {
-        hooks->disk(hooks->context, &progress->disk_bytes, &progress->disk_wait_us);
-    }
-    FOR_SERVICES (node, service, report) {
-        service->report(node, &message);
+    FOR_SERVICES (node, service, measure) {
+        service->measure(node, progress);
     }
     message_add_copy(&message, metrics, node->options.metric_count * sizeof *metrics);
     keep_progress(node, message);

@@ -31,8 +31,8 @@ struct node_service {
     void (*receive)(struct node *node, actor_id from, bool answer, struct message *message);
     /* Hears a WELCOME, START or HEARTBEAT_ACK of the controller. */
     void (*hear)(struct node *node, const struct message *message);
-    /* Adds what this service reports to a HEARTBEAT or PROGRESS. */
-    void (*report)(const struct node *node, struct message *message);
+    /* Adds this service's numbers: the rows NUMBER in agileml/wire/report_keys.def. */
+    void (*report)(const struct node *node, struct node_numbers *numbers);
 
     /* ---- Clocks ---- */
 
@@ -43,6 +43,8 @@ struct node_service {
     /* The process has computed what it began to compute. True: the service goes on with the clock, and calls
      * hooks.gather at last. Otherwise the clock ends. */
     bool (*computed)(struct node *node);
+    /* The clock is reported: adds what this service has measured of it. */
+    void (*measure)(const struct node *node, struct message_progress *progress);
     /* The node's own clock ends. */
     void (*end)(struct node *node);
     /* The node waits for others: nothing of its own can begin now. */

@@ -246,8 +246,7 @@ static uint64_t resident_bytes(void) {
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static uint64_t hook_memory(void *context) {
-    struct runtime *runtime = context;
+static uint64_t memory_now(struct runtime *runtime) {
     uint64_t now_us = monotonic_us();
     if (runtime->memory.us == 0 || now_us >= runtime->memory.us + RUNTIME_MEMORY_MS * UINT64_C(1000)) {
         runtime->memory.bytes = resident_bytes();
@@ -256,27 +255,21 @@ static uint64_t hook_memory(void *context) {
     return runtime->memory.bytes;
 }
 
-static void hook_bytes(void *context, uint64_t *sent, uint64_t *received) {
+static void hook_count(void *context, struct node_numbers *numbers) {
     struct runtime *runtime = context;
-    uint64_t s;
-    uint64_t r;
-    net_io_count(runtime->agent, sent, received, NULL);
+    net_io_count(runtime->agent, &numbers->bytes_sent, &numbers->bytes_received, NULL);
     for (int64_t i = 0; i < runtime->options.server_threads; i++) {
-        net_io_count(runtime->servers.list[i].thread.io, &s, &r, NULL);
-        *sent += s;
-        *received += r;
+        uint64_t sent;
+        uint64_t received;
+        net_io_count(runtime->servers.list[i].thread.io, &sent, &received, NULL);
+        numbers->bytes_sent += sent;
+        numbers->bytes_received += received;
     }
-}
-
-static uint64_t hook_bytes_read(void *context) {
-    const struct runtime *runtime = context;
-    return atomic_load(&runtime->loader.bytes_read);
-}
-
-static void hook_disk(void *context, uint64_t *bytes, uint64_t *wait_us) {
-    const struct runtime *runtime = context;
-    *bytes = atomic_load(&runtime->memory.spill.data.bytes) + atomic_load(&runtime->memory.spill.rows.bytes);
-    *wait_us = atomic_load(&runtime->memory.spill.data.waited_us);
+    numbers->memory_bytes = memory_now(runtime);
+    numbers->bytes_read = atomic_load(&runtime->loader.bytes_read);
+    numbers->disk_bytes =
+        atomic_load(&runtime->memory.spill.data.bytes) + atomic_load(&runtime->memory.spill.rows.bytes);
+    numbers->disk_wait_us = atomic_load(&runtime->memory.spill.data.waited_us);
 }
 
 /* ---- The whole process ---- */
@@ -400,10 +393,7 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
                   .unsave = runtime_hook_unsave,
                   .end = hook_end,
                   .rejoin = hook_rejoin,
-                  .memory_bytes = hook_memory,
-                  .bytes = hook_bytes,
-                  .bytes_read = hook_bytes_read,
-                  .disk = hook_disk,
+                  .count = hook_count,
                   .context = runtime},
     };
     node.registration = runtime->terms.registration;

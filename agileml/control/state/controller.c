@@ -457,6 +457,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     member->goes_by.version = beat->version;
     member->goes_by.ready = beat->ready;
     member->state = beat->state;
+    member->usage.numbers = beat->numbers;
     member->reported.clock = beat->clock > member->reported.clock ? beat->clock : member->reported.clock;
     member->goes_by.barrier = beat->barrier;
     if (!controller_feeds(member)) { /* a feeder has no clocks */

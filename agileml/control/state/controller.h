@@ -135,20 +135,10 @@ struct member_reported {
     uint64_t computed_us; /* when the member would have computed its last clock; see controller_clocks. Not stored */
 };
 
-/* Data that a node has moved since it joined. */
-struct member_traffic {
-    uint64_t bytes_sent, bytes_received; /* over the network */
-    uint64_t bytes_read;                 /* of input files */
-    uint64_t shards_taken;               /* data shards taken from other nodes instead of being read */
-    uint64_t disk_wait_us;               /* how long clocks have waited for data on disk */
-};
-
 struct member_usage {
-    struct member_traffic traffic;
-    uint64_t items; /* of completed clocks */
-    uint64_t memory_bytes;
-    uint64_t disk_bytes; /* of data that does not fit in memory */
-    uint64_t worked_us;  /* how long training had lasted when the member joined, plus the time of its clocks since */
+    struct node_numbers numbers; /* as the member last reported them */
+    uint64_t items;              /* of completed clocks */
+    uint64_t worked_us; /* how long training had lasted when the member joined, plus the time of its clocks since */
 };
 
 /* A member's answer to FENCE, in a recovery. Only recover.c changes it. */
@@ -276,7 +266,7 @@ struct controller_progress {
     uint64_t iteration_items_fed, iteration_feed_wait_us; /* the same, up to the iteration's start */
     uint64_t failures, evictions;
     uint64_t trained_us;           /* how long training lasted under earlier runs of the controller */
-    struct member_traffic gone;    /* the traffic of nodes that are gone */
+    struct node_numbers gone;      /* sums over nodes that are gone */
     uint64_t iteration_bytes_sent; /* by all nodes, up to the iteration's start */
     uint64_t iteration_bytes_received;
     uint64_t first;                   /* the clock at which the job began: 0, or the clock of the resumed checkpoint */

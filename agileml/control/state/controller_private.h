@@ -90,12 +90,9 @@ uint64_t controller_plan_sent_us(const struct controller *controller);
 static inline uint64_t silence_of(const struct member *member, uint64_t now_us) {
     return now_us > member->silence.heard_us ? now_us - member->silence.heard_us : 0;
 }
-static inline void traffic_add(struct member_traffic *sum, const struct member_traffic *more) {
-    sum->bytes_sent += more->bytes_sent;
-    sum->bytes_received += more->bytes_received;
-    sum->bytes_read += more->bytes_read;
-    sum->shards_taken += more->shards_taken;
-    sum->disk_wait_us += more->disk_wait_us;
+static inline void numbers_add(struct node_numbers *sum, const struct node_numbers *more) {
+#define NUMBER(types, kind, name, field, most, label, meaning) sum->field += more->field;
+#include "agileml/wire/report_keys.def"
 }
 
 /* ---- send.c ---- */

@@ -7,10 +7,10 @@
 #include "agileml/collective/strategy.h"
 #include "agileml/control/decide/plan.h"
 #include "agileml/wire/message.h"
+#include "agileml/wire/report_line.h"
 
 struct clock_window;
 struct controller;
-struct json_t;
 struct member;
 
 /* What one iteration has taken. */
@@ -47,8 +47,8 @@ struct feature {
     bool (*dialed)(struct controller *controller, actor_id peer, uint64_t began_us, bool listens);
     /* A heartbeat is acknowledged: adds to the answer. */
     void (*acknowledge)(const struct controller *controller, struct message_heartbeat_ack *ack);
-    /* Adds to the status or, with `summary`, to the report's last line. */
-    void (*report)(const struct controller *controller, struct json_t *object, bool summary);
+    /* Adds this feature's keys to a line: of the type ITERATION, of SUMMARY, or to the status. */
+    void (*report)(const struct controller *controller, json_t *object, enum report_type type);
 };
 
 void features_open(struct controller *controller);
@@ -63,6 +63,6 @@ uint64_t features_due_us(const struct controller *controller, uint64_t now_us);
 void features_broke(struct controller *controller, actor_id peer);
 bool features_dialed(struct controller *controller, actor_id peer, uint64_t began_us, bool listens);
 void features_acknowledge(const struct controller *controller, struct message_heartbeat_ack *ack);
-void features_report(const struct controller *controller, struct json_t *object, bool summary);
+void features_report(const struct controller *controller, json_t *object, enum report_type type);
 
 #endif

@@ -82,6 +82,6 @@ void features_acknowledge(const struct controller *controller, struct message_he
     EACH(acknowledge, controller, ack);
 }
 
-void features_report(const struct controller *controller, struct json_t *object, bool summary) {
-    EACH(report, controller, object, summary);
+void features_report(const struct controller *controller, json_t *object, enum report_type type) {
+    EACH(report, controller, object, type);
 }

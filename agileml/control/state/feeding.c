@@ -118,8 +118,8 @@ static void receive(struct controller *controller, actor_id from, struct member 
         return;
     }
     struct member_feeding *feeding = &member->feeding;
-    uint64_t feed_us = message->heartbeat.feed_us;
-    feeding->threads = message->heartbeat.feed_threads;
+    uint64_t feed_us = message->heartbeat.numbers.feed_us;
+    feeding->threads = (unsigned)message->heartbeat.numbers.feed_threads;
     if (feed_us >= feeding->us) {
         feeding->us = feed_us;
         feeding->heard_us = controller_now(controller);
@@ -312,11 +312,30 @@ static void acknowledge(const struct controller *controller, struct message_hear
     ack->feed_threads = wanted_threads(controller);
 }
 
+/* In a job that has or had feeders, adds what they have done: in the iteration, or in all. */
+static void report_fed(const struct controller *controller, json_t *object, bool iteration) {
+    const struct controller_progress *progress = &controller->progress;
+    bool present = iteration && controller_members_of_tier(controller, TIER_FEEDER) > 0;
+    uint64_t items_before = iteration ? progress->iteration_items_fed : 0;
+    uint64_t wait_before_us = iteration ? progress->iteration_feed_wait_us : 0;
+    if (present || progress->items_fed > 0 || progress->feed_wait_us > 0) {
+        report_set_whole(object, "items_fed", progress->items_fed - items_before);
+        report_set_real(object, "feed_wait_seconds", (double)(progress->feed_wait_us - wait_before_us) / 1e6);
+    }
+}
+
+/* The iteration's line is in the report. */
+static void iteration(struct controller *controller, const struct iteration_measure *measure) {
+    (void)measure;
+    controller->progress.iteration_items_fed = controller->progress.items_fed;
+    controller->progress.iteration_feed_wait_us = controller->progress.feed_wait_us;
+}
+
 /* If the controller chooses the number of feeders, adds that number. */
-static void report(const struct controller *controller, json_t *object, bool summary) {
+static void report(const struct controller *controller, json_t *object, enum report_type type) {
     const struct feeding_kept *kept = &controller->progress.feeding;
-    (void)summary;
-    if (controller->options.feeders_max > 0) {
+    report_fed(controller, object, type == REPORT_ITERATION);
+    if (controller->options.feeders_max > 0 && type != REPORT_ITERATION) {
         report_set_whole(object, "feeders_wanted", kept->policy.wanted);
         report_set_whole(object, "feeders_max", controller->options.feeders_max);
         report_set_whole(object, "feeders_coming", feeding_coming(controller));
@@ -332,5 +351,6 @@ const struct feature feeding_feature = {.open = open,
                                         .joined = joined,
                                         .receive = receive,
                                         .clock = clock_completed,
+                                        .iteration = iteration,
                                         .acknowledge = acknowledge,
                                         .report = report};

@@ -11,7 +11,7 @@
 /* What a feeder's heartbeats report. Not stored. */
 struct member_feeding {
     unsigned threads;                /* threads with which it makes batches; 0: not reported yet */
-    uint64_t us, heard_us;           /* the last HEARTBEAT's `feed_us`, and when it came; 0: none yet */
+    uint64_t us, heard_us;           /* the last HEARTBEAT's feed_us, and when it came; 0: none yet */
     uint64_t from_us, from_heard_us; /* the same of the heartbeat at which the present measurement of `busy` began */
     double busy;                     /* part of the time in which it made batches, as last measured */
 };

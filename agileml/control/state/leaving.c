@@ -20,7 +20,7 @@ void controller_count_eviction(struct controller *controller, const struct membe
 void controller_remove_member(struct controller *controller, struct member *member) {
     unsigned index = (unsigned)(member - controller->members);
     assert(index < controller->member_count);
-    traffic_add(&controller->progress.gone, &member->usage.traffic);
+    numbers_add(&controller->progress.gone, &member->usage.numbers);
     controller->removed.last[controller->removed.count++ % CONTROLLER_REMOVED_MAX] = member->node.actor;
     controller_count_eviction(controller, member);
     nodes_removed(controller, member);

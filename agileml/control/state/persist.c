@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 16 };
+enum { PERSIST_VERSION = 17 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- Entries: writing and reading their bytes ---- */

@@ -64,7 +64,7 @@ static bool check_heartbeat(struct controller *controller, struct member *member
         {"barrier", beat->barrier, controller->barrier.number},
         {"clock", beat->clock, possible_for(controller, member)},
         {"committed clock", beat->committed, clock},
-        {"feeding threads", beat->feed_threads,
+        {"feeding threads", beat->numbers.feed_threads,
          member->threads_max > member->node.threads ? member->threads_max : member->node.threads},
     };
     return within(controller, member, "HEARTBEAT", numbers, sizeof numbers / sizeof *numbers);

@@ -623,12 +623,6 @@ void progress_receive(struct controller *controller, struct member *member, cons
         member->reported.clock = report->clock;
     }
     progress_committed(controller, message->epoch == controller->plan.epoch ? report->committed : 0);
-    member->usage.traffic = (struct member_traffic){.bytes_sent = report->bytes_sent,
-                                                    .bytes_received = report->bytes_received,
-                                                    .bytes_read = report->bytes_read,
-                                                    .shards_taken = report->shards_taken,
-                                                    .disk_wait_us = report->disk_wait_us};
-    member->usage.memory_bytes = report->memory_bytes;
-    member->usage.disk_bytes = report->disk_bytes;
+    member->usage.numbers = report->numbers;
     progress_step(controller);
 }

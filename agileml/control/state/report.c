@@ -50,11 +50,18 @@ static json_t *new_line(const char *type) {
     return object;
 }
 
-static struct member_traffic traffic_so_far(const struct controller *controller) {
-    struct member_traffic sum = controller->progress.gone;
+/* Returns the numbers of all nodes together: the memory of the largest node, what is on disk now, and of other numbers
+ * the sum, which includes nodes that are gone. */
+static struct node_numbers numbers_so_far(const struct controller *controller) {
+    struct node_numbers sum = controller->progress.gone;
+    uint64_t memory = 0;
+    sum.disk_bytes = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        traffic_add(&sum, &controller->members[m].usage.traffic);
+        const struct node_numbers *numbers = &controller->members[m].usage.numbers;
+        memory = numbers->memory_bytes > memory ? numbers->memory_bytes : memory;
+        numbers_add(&sum, numbers);
     }
+    sum.memory_bytes = memory;
     return sum;
 }
 
@@ -75,11 +82,8 @@ static void set_group(json_t *object, const struct member *member) {
 
 static void set_cluster(json_t *object, const struct controller *controller) {
     uint64_t tiers[TIERS] = {0};
-    uint64_t memory = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         tiers[controller->members[m].node.tier]++;
-        memory =
-            controller->members[m].usage.memory_bytes > memory ? controller->members[m].usage.memory_bytes : memory;
     }
     set_stage(object, controller);
     report_set_whole(object, "reliable", tiers[TIER_RELIABLE]);
@@ -87,7 +91,6 @@ static void set_cluster(json_t *object, const struct controller *controller) {
     if (tiers[TIER_FEEDER] > 0) {
         report_set_whole(object, "feeders", tiers[TIER_FEEDER]);
     }
-    report_set_whole(object, "memory_bytes", memory);
 }
 
 bool report_iteration_is_whole(const struct controller *controller) {
@@ -126,20 +129,13 @@ char *report_clock(const struct controller *controller, const struct clock_sums 
     return report_line_text(object, false);
 }
 
-/* In a job that has or had feeders, adds what they have done in the iteration. */
-static void set_fed(json_t *object, const struct controller_progress *progress) {
-    if (json_object_get(object, "feeders") == NULL && progress->items_fed == 0 && progress->feed_wait_us == 0) {
-        return;
-    }
-    report_set_whole(object, "items_fed", progress->items_fed - progress->iteration_items_fed);
-    report_set_real(object, "feed_wait_seconds",
-                    (double)(progress->feed_wait_us - progress->iteration_feed_wait_us) / 1e6);
-}
-
 char *report_iteration(struct controller *controller, uint64_t iteration, double seconds) {
     const struct clock_sums *sums = &controller->progress.iteration;
     json_t *object = new_line("iteration");
-    const struct member_traffic traffic = traffic_so_far(controller);
+    const struct node_numbers all = numbers_so_far(controller);
+    struct node_numbers numbers = all;
+    numbers.bytes_sent -= controller->progress.iteration_bytes_sent;
+    numbers.bytes_received -= controller->progress.iteration_bytes_received;
     report_set_whole(object, "iteration", iteration);
     if (controller->job.final > 0) { /* 0: the last clock is not known */
         report_set_whole(object, "iterations", controller->job.final / controller->job.terms.clocks_per_iteration);
@@ -147,8 +143,7 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     report_set_real(object, "seconds", seconds);
     set_measured(object, controller, sums);
     set_cluster(object, controller);
-    report_set_whole(object, "bytes_sent", traffic.bytes_sent - controller->progress.iteration_bytes_sent);
-    report_set_whole(object, "bytes_received", traffic.bytes_received - controller->progress.iteration_bytes_received);
+    report_numbers(object, REPORT_ITERATION, &numbers);
     report_set_whole(object, "items", sums->items);
     report_set_real(object, "items_per_second",
                     sums->lasted_us > 0 ? (double)report_processed(controller) / ((double)sums->lasted_us / 1e6) : 0.0);
@@ -157,11 +152,9 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
         report_set_real(object, "imbalance", controller->clocks.monitor.imbalance);
     }
     set_covered(object, controller->progress.covered);
-    set_fed(object, &controller->progress);
-    controller->progress.iteration_items_fed = controller->progress.items_fed;
-    controller->progress.iteration_feed_wait_us = controller->progress.feed_wait_us;
-    controller->progress.iteration_bytes_sent = traffic.bytes_sent;
-    controller->progress.iteration_bytes_received = traffic.bytes_received;
+    features_report(controller, object, REPORT_ITERATION);
+    controller->progress.iteration_bytes_sent = all.bytes_sent;
+    controller->progress.iteration_bytes_received = all.bytes_received;
     return report_line_text(object, false);
 }
 
@@ -320,8 +313,7 @@ char *report_gone_nodes(const struct controller *controller, const struct node_g
         json_object_set_new(node, "name", report_text(gone[n].name));
         json_object_set_new(node, "state", json_string(gone[n].lost ? "lost" : "left"));
         report_set_whole(node, "items", gone[n].usage.items);
-        report_set_whole(node, "bytes_sent", gone[n].usage.traffic.bytes_sent);
-        report_set_whole(node, "bytes_received", gone[n].usage.traffic.bytes_received);
+        report_numbers(node, REPORT_NODES, &gone[n].usage.numbers);
         json_array_append_new(list, node);
     }
     json_object_set_new(object, "nodes", list);
@@ -362,13 +354,10 @@ char *report_usage(const struct controller *controller, unsigned first, unsigned
     struct slowness slowness = slowness_open(controller);
     for (unsigned m = first; m < first + count; m++) {
         const struct member_usage *usage = &controller->members[m].usage;
-        const uint64_t values[] = {usage->items, usage->traffic.bytes_sent, usage->traffic.bytes_received,
-                                   usage->memory_bytes};
         json_t *node = json_array();
         json_array_append_new(node, report_text(controller->members[m].name));
-        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
-            json_array_append_new(node, json_integer((json_int_t)values[v]));
-        }
+        json_array_append_new(node, json_integer((json_int_t)usage->items));
+        report_numbers(node, REPORT_USAGE, &usage->numbers);
         double slow = slowness_of(controller, &slowness, MONITOR_SHORT, &controller->members[m]);
         json_array_append_new(node, isfinite(slow) ? json_real(slow) : json_null());
         json_array_append_new(list, node);
@@ -401,30 +390,12 @@ char *report_app_note(const struct controller *controller, const char *node, con
 
 /* ---- The summary ---- */
 
-/* Adds how many bytes nodes have on disk, as they do not fit in memory, and how long clocks have waited for them. */
-static void set_disk(json_t *object, uint64_t bytes, uint64_t wait_us) {
-    report_set_whole(object, "disk_bytes", bytes);
-    report_set_real(object, "disk_wait_seconds", (double)wait_us / 1e6);
-}
-
-static uint64_t disk_bytes_now(const struct controller *controller) {
-    uint64_t bytes = 0;
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        bytes += controller->members[m].usage.disk_bytes;
-    }
-    return bytes;
-}
-
 /* What the whole job has done so far, for the summary and the status. */
-static void set_work(json_t *object, const struct controller *controller, bool summary) {
+static void set_work(json_t *object, const struct controller *controller, enum report_type type) {
     report_set_whole(object, "items_processed", controller->progress.items_processed);
     report_set_whole(object, "items_redone", controller->progress.items_redone);
     report_set_whole(object, "items_helped", controller->progress.items_helped);
-    if (controller->progress.items_fed > 0 || controller->progress.feed_wait_us > 0) {
-        report_set_whole(object, "items_fed", controller->progress.items_fed);
-        report_set_real(object, "feed_wait_seconds", (double)controller->progress.feed_wait_us / 1e6);
-    }
-    features_report(controller, object, summary);
+    features_report(controller, object, type);
     report_set_whole(object, "failures", controller->progress.failures);
     report_set_whole(object, "evictions", controller->progress.evictions);
 }
@@ -443,7 +414,7 @@ static bool last_checkpoint_failed(const struct controller *controller, char *te
 char *report_summary(const struct controller *controller, double seconds) {
     uint64_t each = controller->job.terms.clocks_per_iteration > 0 ? controller->job.terms.clocks_per_iteration : 1;
     json_t *object = new_line("summary");
-    const struct member_traffic traffic = traffic_so_far(controller);
+    const struct node_numbers numbers = numbers_so_far(controller);
     report_set_whole(object, "iterations", controller->progress.completed / each);
     report_set_whole(object, "clocks", controller->progress.completed);
     report_set_real(object, "seconds", seconds);
@@ -458,12 +429,8 @@ char *report_summary(const struct controller *controller, double seconds) {
         report_set_real(object, "seconds_before", (double)controller->progress.before_us / 1e6);
         report_set_whole(object, "items_before", controller->progress.before_items);
     }
-    set_work(object, controller, true);
-    report_set_whole(object, "bytes_sent", traffic.bytes_sent);
-    report_set_whole(object, "bytes_received", traffic.bytes_received);
-    report_set_whole(object, "bytes_read", traffic.bytes_read);
-    report_set_whole(object, "shards_taken", traffic.shards_taken);
-    set_disk(object, disk_bytes_now(controller), traffic.disk_wait_us);
+    set_work(object, controller, REPORT_SUMMARY);
+    report_numbers(object, REPORT_SUMMARY, &numbers);
     char failed[ERROR_TEXT_MAX];
     if (last_checkpoint_failed(controller, failed, sizeof failed)) {
         json_object_set_new(object, "checkpoint_failed", report_text(failed));
@@ -531,25 +498,22 @@ static json_t *status_node(const struct controller *controller, const struct mem
         follows += actor_node(controller->plan.placement[p].backup) == member->node.actor ? 1 : 0;
     }
     json_object_set_new(object, "name", report_text(member->name));
+    json_object_set_new(object, "tier", json_string(tier_name(member->node.tier)));
     json_object_set_new(object, "host", report_text(member->host));
     set_group(object, member);
     report_set_whole(object, "pid", member->process_id);
-    json_object_set_new(object, "tier", json_string(tier_name(member->node.tier)));
     report_set_whole(object, "threads", member_threads(member));
     json_object_set_new(object, "state", json_string(state_text(member)));
     json_object_set_new(object, "leaving", json_boolean(member->stay != MEMBER_STAYS));
     report_set_whole(object, "clock", member->reported.clock);
+    report_set_whole(object, "serves", serves);
+    report_set_whole(object, "follows", follows);
     report_set_whole(object, "shards", shards);
     report_set_real(object, "share", (double)shards / (double)controller->options.policy.shards);
     report_set_whole(object, "slice", member->slice);
-    set_speed(object, controller, member, slowness);
-    report_set_whole(object, "serves", serves);
-    report_set_whole(object, "follows", follows);
     report_set_whole(object, "items", member->usage.items);
-    report_set_whole(object, "bytes_sent", member->usage.traffic.bytes_sent);
-    report_set_whole(object, "bytes_received", member->usage.traffic.bytes_received);
-    report_set_whole(object, "memory_bytes", member->usage.memory_bytes);
-    set_disk(object, member->usage.disk_bytes, member->usage.traffic.disk_wait_us);
+    report_numbers(object, REPORT_STATUS, &member->usage.numbers);
+    set_speed(object, controller, member, slowness);
     report_set_whole(object, "silent_ms", silence_of(member, controller_now(controller)) / 1000);
     return object;
 }
@@ -593,7 +557,7 @@ char *report_status(struct controller *controller) {
     report_set_real(object, "seconds", controller_seconds(controller));
     report_set_real(object, "objective", controller->progress.evaluated > 0 ? controller->progress.objective : NAN);
     set_covered(object, controller->progress.evaluated > 0 ? controller->progress.covered : 1);
-    set_work(object, controller, false);
+    set_work(object, controller, REPORT_STATUS);
     report_set_whole(object, "lines", controller->report.stored);
     if (controller->phase == PHASE_GATHER) {
         json_object_set_new(object, "waits_for_reliable", json_integer((json_int_t)controller->options.reliable));

@@ -37,9 +37,9 @@ static void choose(const struct controller *controller, const unsigned count[TIE
     }
 }
 
-static void report(const struct controller *controller, json_t *object, bool summary) {
-    const struct plan_thresholds thresholds = tuner_thresholds(&controller->features.stages);
-    if (!summary) {
+static void report(const struct controller *controller, json_t *object, enum report_type type) {
+    if (type == REPORT_STATUS) {
+        const struct plan_thresholds thresholds = tuner_thresholds(&controller->features.stages);
         report_set_real(object, "threshold_2", thresholds.to_2);
         report_set_real(object, "threshold_3", thresholds.to_3);
     }
