@@ -1,6 +1,6 @@
 /* See actors.h. */
 #include "tests/actors.h"
-#include "workers/node/node_feed.h"
+#include "workers/node/feed/node_feed.h"
 
 #include <assert.h>
 #include <stdlib.h>

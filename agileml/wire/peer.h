@@ -96,8 +96,8 @@ struct wire_batch {
 /* ---- Averages between local steps ---- */
 
 /* AD-PSGD: two nodes average their copies of the model (the averaged tables) between the local steps of a clock
- * (workers/node/node_gossip.h). Node A offers its copy to node B. B moves its own copy to the mean of the two. Its
- * answer moves A's copy to the same mean. Both use the same strategy: in one epoch all plans agree on a clock's
+ * (workers/node/gossip/node_gossip.h). Node A offers its copy to node B. B moves its own copy to the mean of the two.
+ * Its answer moves A's copy to the same mean. Both use the same strategy: in one epoch all plans agree on a clock's
  * strategy.
  *
  *   GOSSIP_OFFER   A to B: A's copy. Frames: rows

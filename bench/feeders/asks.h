@@ -1,7 +1,7 @@
 /* A trainer's requests to its feeders. A batch of records is made by the transforms that run on feeders, from one data
  * shard for one clock. Chooses the feeder for each batch, limits the bytes that may be on their way or unused, asks
  * another feeder when an answer is late, and takes each batch once. Pure state: no sockets, no clock reads. Only the
- * simulation bench/feed (docs/feed.md) uses it; in jobs workers/node/node_feed.c decides.
+ * simulation bench/feed (docs/feed.md) uses it; in jobs workers/node/feed/node_feed.c decides.
  *
  * A batch is WANTED until a feeder is asked for it, ASKED until the first answer, HERE until it is used. When a feeder
  * is lost, its batches are WANTED again. A second answer is dropped.

@@ -1,8 +1,8 @@
 /* A simulated node's hooks (node.h), in place of a process's threads. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 #include "workers/data/lots.h"
-#include "workers/node/node_lots.h"
-#include "workers/node/node_parts.h"
+#include "workers/node/lots/node_lots.h"
+#include "workers/node/parts/node_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

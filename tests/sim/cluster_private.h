@@ -8,8 +8,8 @@
 #include "agileml/ps/server.h"
 #include "tests/sim/app.h"
 #include "tests/sim/cluster.h"
+#include "workers/node/feed/node_feed.h"
 #include "workers/node/node.h"
-#include "workers/node/node_feed.h"
 #include "workers/process/pulse.h"
 
 enum {

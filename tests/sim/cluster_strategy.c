@@ -1,6 +1,6 @@
 /* Synchronization strategies in a simulated run (agileml/collective/strategy.h). See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
-#include "workers/node/node_gossip.h"
+#include "workers/node/gossip/node_gossip.h"
 
 #include <string.h>
 

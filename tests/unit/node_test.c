@@ -4,12 +4,12 @@
 #include "agileml/wire/records.h"
 #include "tests/fake_io.h"
 #include "tests/test.h"
+#include "workers/node/feed/node_feed.h"
+#include "workers/node/fetch/node_fetch.h"
+#include "workers/node/gossip/node_gossip.h"
+#include "workers/node/lots/node_lots.h"
 #include "workers/node/node.h"
-#include "workers/node/node_feed.h"
-#include "workers/node/node_fetch.h"
-#include "workers/node/node_gossip.h"
-#include "workers/node/node_lots.h"
-#include "workers/node/node_parts.h"
+#include "workers/node/parts/node_parts.h"
 
 #include <math.h>
 

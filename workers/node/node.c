@@ -2,12 +2,12 @@
 #include "agileml/base/memory.h"
 #include "agileml/net/links.h"
 #include "agileml/wire/records.h"
-#include "workers/node/node_feed.h"
-#include "workers/node/node_fetch.h"
-#include "workers/node/node_gossip.h"
-#include "workers/node/node_lots.h"
-#include "workers/node/node_parts.h"
+#include "workers/node/feed/node_feed.h"
+#include "workers/node/fetch/node_fetch.h"
+#include "workers/node/gossip/node_gossip.h"
+#include "workers/node/lots/node_lots.h"
 #include "workers/node/node_private.h"
+#include "workers/node/parts/node_parts.h"
 
 #include <assert.h>
 #include <math.h>

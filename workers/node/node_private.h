@@ -1,11 +1,11 @@
 /* What the files of a node share. A file calls only those below it; services call any. Each callback ends with
  * node_step in node.c, which does what follows. So node_work_computed is node_computed without that step, and so on.
  *
- *   node_fetch.c      a service: data from other nodes
- *   node_parts.c      a service: an input that is divided
- *   node_lots.c       a service: lots
- *   node_feed.c       a service: batches from feeders; node_feeding.c: batches for others
- *   node_gossip.c     a service: averages between local steps
+ *   fetch/            a service: data from other nodes
+ *   parts/            a service: an input that is divided
+ *   lots/             a service: lots
+ *   feed/             a service: batches from feeders; node_feeding.c: batches for others
+ *   gossip/           a service: averages between local steps
  *
  *   node.c            the node's life, the messages to it, the answers to its hooks, the table of services
  *   node_work.c       its assignments, clocks and evaluations

@@ -5,7 +5,7 @@
 #include "agileml/base/log.h"
 #include "agileml/net/endpoint.h"
 #include "workers/data/crash.h"
-#include "workers/node/node_gossip.h"
+#include "workers/node/gossip/node_gossip.h"
 #include "workers/process/params.h"
 
 #include <errno.h>

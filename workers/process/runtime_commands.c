@@ -4,7 +4,7 @@
 
 #include "agileml/base/clock.h"
 #include "workers/data/crash.h"
-#include "workers/node/node_lots.h"
+#include "workers/node/lots/node_lots.h"
 
 #include <assert.h>
 #include <limits.h>

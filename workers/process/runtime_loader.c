@@ -5,7 +5,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/input/source.h"
 #include "workers/data/crash.h"
-#include "workers/node/node_parts.h"
+#include "workers/node/parts/node_parts.h"
 
 #include <assert.h>
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* Averages with other nodes between local steps. See node_gossip.h and node_private.h. */
-#include "workers/node/node_gossip.h"
+#include "workers/node/gossip/node_gossip.h"
 
 #include "agileml/base/memory.h"
 #include "workers/node/node_private.h"

@@ -1,6 +1,6 @@
 /* A feeder's part in batches: keeps the questions of working nodes, gets the data shards that it lacks, has its process
  * make batches, and answers. See node_feed.h and node_private.h. */
-#include "workers/node/node_feed.h"
+#include "workers/node/feed/node_feed.h"
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"

@@ -1,10 +1,10 @@
 /* Divides the input among the first plan's nodes, and takes and gives pieces of shards. See node_parts.h and
  * node_private.h. */
-#include "workers/node/node_parts.h"
+#include "workers/node/parts/node_parts.h"
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
-#include "workers/node/node_fetch.h"
+#include "workers/node/fetch/node_fetch.h"
 #include "workers/node/node_private.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* Asks other nodes for data shards, and gives them. See node_fetch.h and node_private.h. */
-#include "workers/node/node_fetch.h"
+#include "workers/node/fetch/node_fetch.h"
 
 #include "agileml/base/memory.h"
 #include "workers/node/node_private.h"

@@ -1,6 +1,6 @@
 /* Requests batches from feeders, and takes them. See node_feed.h and node_private.h; node_feeding.c has a feeder's
  * part. */
-#include "workers/node/node_feed.h"
+#include "workers/node/feed/node_feed.h"
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"

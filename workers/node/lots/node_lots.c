@@ -1,5 +1,5 @@
 /* Lots: this node's own, and those of other nodes that it may do. See node_lots.h and node_private.h. */
-#include "workers/node/node_lots.h"
+#include "workers/node/lots/node_lots.h"
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
