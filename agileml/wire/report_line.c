@@ -295,6 +295,7 @@ void report_line_drop(const struct report_line *line) {
 /* ---- Writing ---- */
 
 static bool is_of_table(const struct table *table, unsigned types, json_t *object);
+static bool is_of_kind(const struct key *key, unsigned types, const json_t *value);
 
 static bool are_of_table(const struct table *table, unsigned types, const json_t *list) {
     size_t n;
@@ -307,11 +308,14 @@ static bool are_of_table(const struct table *table, unsigned types, const json_t
 }
 
 static bool is_usage(const json_t *array) {
-    bool good = json_array_size(array) == 6 && json_is_string(json_array_get(array, 0));
-    for (size_t v = 1; good && v < 5; v++) {
-        good = json_is_integer(json_array_get(array, v));
+    size_t place = 0;
+    bool good = true;
+    for (size_t k = 0; k < NODE.count; k++) {
+        if ((NODE.keys[k].types & USAGE) != 0) {
+            good = good && is_of_kind(&NODE.keys[k], USAGE, json_array_get(array, place++));
+        }
     }
-    return good && (json_is_real(json_array_get(array, 5)) || json_is_null(json_array_get(array, 5)));
+    return good && place == json_array_size(array);
 }
 
 static bool are_nodes(unsigned types, const json_t *list) {
