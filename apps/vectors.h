@@ -34,7 +34,14 @@
 #define VECTOR_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* Returns how many of avx2 and avx512 this processor has: 0, 1 or 2. */
+/* Number of sets in this program. An array with an implementation for each has them in the order of their vectors. */
+#if defined(__x86_64__)
+enum { VECTOR_SETS = 3 };
+#else
+enum { VECTOR_SETS = 1 };
+#endif
+
+/* Returns how many of avx2 and avx512 this processor has: 0, 1 or 2. So it is the index of the widest set. */
 static inline size_t vectors_wide(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();

@@ -1,4 +1,4 @@
-/* See kernel.h. This file has the reference loop, the choice of an implementation, and the start values.
+/* See kernel.h. This file has the implementations' table and the start values.
  * kernel_variants.h has the fast loops, for each set of vector instructions (apps/vectors.h). */
 #include "apps/mf/kernel.h"
 
@@ -31,88 +31,20 @@ static void mf_check(const struct mf_sgd *sgd) {
     assert(sgd->item_stride % 16 == 0 && sgd->item_stride >= row_size);
 }
 
-/* The reference: the formulas of kernel.h, one number at a time. */
-
-static float reference_error(const struct mf_sgd *sgd, const struct mf_item *rating, const float *p, const float *q) {
-    float prediction = 0;
-    for (uint32_t k = 0; k < sgd->rank; k++) {
-        prediction += p[k] * q[k];
-    }
-    if (sgd->biases) {
-        prediction += p[sgd->rank] + q[sgd->rank];
-    }
-    return (rating->rating - sgd->mean) * sgd->scale - prediction;
-}
-
 static inline float mf_rate_of(const struct mf_sgd *sgd, uint32_t item) {
     return sgd->item_rates != NULL ? sgd->item_rates[item] : sgd->rate;
-}
-
-static double reference_sgd_pass(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count) {
-    mf_check(sgd);
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        float *p = mf_row(sgd->users, sgd->user_stride, ratings[i].user);
-        float *q = mf_row(sgd->items, sgd->item_stride, ratings[i].item);
-        float error = reference_error(sgd, &ratings[i], p, q);
-        sum += (double)error * (double)error;
-        error = mf_clipped(error, sgd->clip);
-        float item_rate = mf_rate_of(sgd, ratings[i].item);
-        for (uint32_t k = 0; k < sgd->rank; k++) {
-            float old_p = p[k];
-            p[k] += sgd->rate * (error * q[k] - sgd->lambda * old_p);
-            q[k] += item_rate * (error * old_p - sgd->lambda * q[k]);
-        }
-        if (sgd->biases) {
-            float user_penalty = mf_penalty(sgd->user_penalties, ratings[i].user, sgd->lambda_bias);
-            float item_penalty = mf_penalty(sgd->item_penalties, ratings[i].item, sgd->lambda_bias);
-            p[sgd->rank] += sgd->rate * (error - user_penalty * p[sgd->rank]);
-            q[sgd->rank] += item_rate * (error - item_penalty * q[sgd->rank]);
-        }
-        if (sgd->users_touched != NULL) {
-            sgd->users_touched[ratings[i].user] = 1;
-        }
-        if (sgd->items_touched != NULL) {
-            sgd->items_touched[ratings[i].item] = 1;
-        }
-    }
-    return sum;
-}
-
-static double reference_squared_error(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count) {
-    mf_check(sgd);
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        const float *p = mf_row(sgd->users, sgd->user_stride, ratings[i].user);
-        const float *q = mf_row(sgd->items, sgd->item_stride, ratings[i].item);
-        float error = reference_error(sgd, &ratings[i], p, q);
-        sum += (double)error * (double)error;
-    }
-    return sum;
 }
 
 #define VECTOR_LOOPS "apps/mf/kernel_variants.h"
 #include "apps/vector_sets.h"
 
-size_t mf_kernel_list(struct mf_kernel kernels[MF_KERNELS_MAX]) {
-    static const struct mf_kernel all[] = {
-        {"reference", reference_sgd_pass, reference_squared_error},
-        {"portable", portable_sgd_pass, portable_squared_error},
+const struct mf_kernel mf_kernels[VECTOR_SETS] = {
+    {"portable", portable_sgd_pass, portable_squared_error},
 #if defined(__x86_64__)
-        {"avx2", avx2_sgd_pass, avx2_squared_error},
-        {"avx512", avx512_sgd_pass, avx512_squared_error},
+    {"avx2", avx2_sgd_pass, avx2_squared_error},
+    {"avx512", avx512_sgd_pass, avx512_squared_error},
 #endif
-    };
-    size_t count = 2 + vectors_wide();
-    memcpy(kernels, all, count * sizeof *all);
-    return count;
-}
-
-struct mf_kernel mf_kernel_choose(void) {
-    struct mf_kernel kernels[MF_KERNELS_MAX];
-    size_t count = mf_kernel_list(kernels);
-    return kernels[count - 1];
-}
+};
 
 #if defined(__x86_64__)
 

@@ -4,14 +4,13 @@
 #ifndef APPS_MF_KERNEL_H
 #define APPS_MF_KERNEL_H
 
+#include "apps/vectors.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    MF_RANK_MAX = 4096, /* the largest rank: a user's and an item's row stay in the first-level cache */
-    MF_KERNELS_MAX = 4  /* reference, portable and two for wider vectors */
-};
+enum { MF_RANK_MAX = 4096 /* the largest rank: a user's and an item's row stay in the first-level cache */ };
 
 /* One rating. `user` and `item` are slots: indexes of rows in the two arrays of struct mf_sgd. */
 struct mf_item {
@@ -57,17 +56,13 @@ struct mf_sgd {
  * The same arguments give the same bits on every run of the same implementation; implementations
  * differ from one another by rounding. */
 struct mf_kernel {
-    const char *name; /* "reference", "portable", "avx2", "avx512" */
+    const char *name; /* "portable", "avx2", "avx512" */
     double (*sgd_pass)(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count);
     double (*squared_error)(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count);
 };
 
-/* Fills `kernels` with the implementations that this processor can run, the simplest first and the
- * fastest last; returns their number. */
-size_t mf_kernel_list(struct mf_kernel kernels[MF_KERNELS_MAX]);
-
-/* Returns the fastest implementation. Cheap: only queries the processor. */
-struct mf_kernel mf_kernel_choose(void);
+/* For each set of instructions; this processor runs mf_kernels[0..vectors_wide()], the last of them fastest. */
+extern const struct mf_kernel mf_kernels[VECTOR_SETS];
 
 /* Makes this thread's arithmetic treat subnormal numbers as 0, until mf_flush_end with the result of mf_flush_begin.
  * Rows shrunk by a strong regularization, or a tiny rate, would otherwise make each step many times slower. Does

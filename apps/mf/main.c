@@ -112,7 +112,7 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     }
     mf->schedule.iterations = (uint64_t)app->iterations;
     mf->seed = aml_seed(worker);
-    mf->kernel = mf_kernel_choose();
+    mf->kernel = mf_kernels[vectors_wide()];
     const struct app_file files[] = {{.option = "data", .values = &mf->data}, {.option = "test", .values = &mf->test}};
     int result = app_check_data(worker, "ratings", mf->data.values[0], mf->test.values[0], mf->test_fraction);
     return result == 0 ? app_check_files(worker, files, 2, mf->model_out) : result;

@@ -1,5 +1,5 @@
-/* The loops of kernel.h that are not matrix products. The reference follows the formulas, one number at a time, in
- * double. The fast loops are written once and compiled for each set of instructions; the compiler vectorizes them. */
+/* The loops of kernel.h that are not matrix products. They are written once and compiled for each set of instructions;
+ * the compiler vectorizes them. */
 #include "apps/mlr/kernel.h"
 
 #include "apps/vectors.h"
@@ -7,46 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- The reference ---- */
-
-static void reference_softmax(float *logits, const uint32_t *labels, size_t count, uint32_t classes,
-                              struct nn_loss *loss) {
-    for (size_t s = 0; s < count; s++) {
-        float *z = logits + s * classes;
-        uint32_t best = 0;
-        double sum = 0;
-        for (uint32_t k = 1; k < classes; k++) {
-            best = z[k] > z[best] ? k : best;
-        }
-        double largest = (double)z[best];
-        for (uint32_t k = 0; k < classes; k++) {
-            sum += exp((double)z[k] - largest);
-        }
-        loss->loss += log(sum) - ((double)z[labels[s]] - largest);
-        loss->correct += best == labels[s];
-        for (uint32_t k = 0; k < classes; k++) {
-            z[k] = (float)(exp((double)z[k] - largest) / sum - (k == labels[s] ? 1 : 0));
-        }
-    }
-}
-
 /* Returns a value of a sample. */
 static inline float value_of(const struct mlr_sparse *sample, uint32_t i) {
     return sample->values != NULL ? sample->values[i] : 1;
-}
-
-static void reference_sparse_logits(const struct mlr_weights *weights, const struct mlr_sparse *samples, size_t count,
-                                    float *logits) {
-    for (size_t s = 0; s < count; s++) {
-        for (uint32_t k = 0; k < weights->classes; k++) {
-            double z = (double)weights->rows[weights->bias * weights->stride + k];
-            for (uint32_t i = 0; i < samples[s].count; i++) {
-                z += (double)value_of(&samples[s], i) *
-                     (double)weights->rows[samples[s].features[i] * weights->stride + k];
-            }
-            logits[s * weights->classes + k] = (float)z;
-        }
-    }
 }
 
 static inline bool in_part(uint32_t feature, unsigned part, unsigned parts) {
@@ -57,33 +20,6 @@ static inline bool in_part(uint32_t feature, unsigned part, unsigned parts) {
 static inline float keep_of(const struct mlr_step *step, const struct mlr_pace *pace) {
     float decay = step->decay * pace->decay;
     return decay < 1 ? 1 - decay : 0;
-}
-
-static void reference_sparse_update(const struct mlr_weights *weights, const struct mlr_sparse *samples,
-                                    const float *errors, size_t count, const struct mlr_step *step, unsigned part,
-                                    unsigned parts, unsigned char *touched) {
-    for (size_t s = 0; s < count; s++) {
-        const float *e = errors + s * weights->classes;
-        for (uint32_t i = 0; i < samples[s].count; i++) {
-            uint32_t feature = samples[s].features[i];
-            if (!in_part(feature, part, parts)) {
-                continue;
-            }
-            float *w = weights->rows + feature * weights->stride;
-            const struct mlr_pace *pace = &step->paces[feature];
-            for (uint32_t k = 0; k < weights->classes; k++) {
-                w[k] = keep_of(step, pace) * w[k] - step->scale * pace->rate * value_of(&samples[s], i) * e[k];
-            }
-            touched[feature] = 1;
-        }
-        if (in_part(weights->bias, part, parts)) {
-            float *b = weights->rows + weights->bias * weights->stride;
-            for (uint32_t k = 0; k < weights->classes; k++) {
-                b[k] -= step->scale * step->paces[weights->bias].rate * e[k];
-            }
-            touched[weights->bias] = 1;
-        }
-    }
 }
 
 void mlr_sparse_l2(const struct mlr_weights *weights, const struct mlr_weights *sums, const struct mlr_sparse *samples,
@@ -103,8 +39,6 @@ void mlr_sparse_l2(const struct mlr_weights *weights, const struct mlr_weights *
         }
     }
 }
-
-/* ---- The fast loops ---- */
 
 /* exp(x) for x <= 0, to about 2 units in the last place; 0 below the smallest normal number. x = n log 2 + r with
  * |r| <= log(2) / 2; A polynomial, the Taylor series, gives exp(r); 2^n is added to the exponent's bits. */
@@ -286,21 +220,9 @@ MLR_VARIANT(portable, )
 MLR_VARIANT(avx2, VECTOR_AVX2)
 #endif
 
-size_t mlr_kernel_list(struct mlr_kernel kernels[MLR_KERNELS_MAX]) {
-    static const struct mlr_kernel all[MLR_KERNELS_MAX] = {
-        {"reference", reference_softmax, reference_sparse_logits, reference_sparse_update},
-        {"portable", portable_softmax, portable_sparse_logits, portable_sparse_update},
+const struct mlr_kernel mlr_kernels[MLR_KERNELS] = {
+    {"portable", portable_softmax, portable_sparse_logits, portable_sparse_update},
 #if defined(__x86_64__)
-        {"avx2", avx2_softmax, avx2_sparse_logits, avx2_sparse_update},
+    {"avx2", avx2_softmax, avx2_sparse_logits, avx2_sparse_update},
 #endif
-    };
-    size_t count = vectors_wide() > 0 ? 3 : 2;
-    memcpy(kernels, all, count * sizeof *all);
-    return count;
-}
-
-struct mlr_kernel mlr_kernel_choose(void) {
-    struct mlr_kernel kernels[MLR_KERNELS_MAX];
-    size_t count = mlr_kernel_list(kernels);
-    return kernels[count - 1];
-}
+};

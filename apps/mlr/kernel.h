@@ -10,12 +10,13 @@
 #define APPS_MLR_KERNEL_H
 
 #include "apps/nn/layers.h"
+#include "apps/vectors.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MLR_KERNELS_MAX = 3 /* reference, portable and avx2 */ };
+enum { MLR_KERNELS = VECTOR_SETS > 1 ? 2 : 1 /* portable and avx2 */ };
 
 /* The weights: row f is rows + f * stride floats. Row `bias` holds the biases. */
 struct mlr_weights {
@@ -77,10 +78,11 @@ enum { MLR_PART_ROWS = 8 };
 void mlr_sparse_l2(const struct mlr_weights *weights, const struct mlr_weights *sums, const struct mlr_sparse *samples,
                    size_t count, const struct mlr_step *step, unsigned part, unsigned parts);
 
-/* Fills `kernels` with the implementations that this processor can run, the fastest last. Returns their number. */
-size_t mlr_kernel_list(struct mlr_kernel kernels[MLR_KERNELS_MAX]);
-/* Returns the fastest implementation. */
-struct mlr_kernel mlr_kernel_choose(void);
+extern const struct mlr_kernel mlr_kernels[MLR_KERNELS];
+/* Returns the fastest implementation that this processor runs. */
+static inline struct mlr_kernel mlr_kernel_choose(void) {
+    return mlr_kernels[vectors_wide() > 0 ? MLR_KERNELS - 1 : 0];
+}
 
 /* Dense samples: sample s is `features` floats at samples + s * stride. The biases are row `features` of the
  * weights. */

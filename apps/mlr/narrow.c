@@ -49,26 +49,17 @@ static void transpose(const struct mlr_weights *weights, uint32_t features, floa
 #define VECTOR_LOOPS "apps/mlr/narrow_variants.h"
 #include "apps/vector_sets.h"
 
-#endif
-
-size_t mlr_narrow_list(struct mlr_narrow narrows[MLR_NARROWS_MAX]) {
-#if defined(__x86_64__)
-    static const struct mlr_narrow all[] = {{"avx2", avx2_logits, avx2_update},
-                                            {"avx512", avx512_logits, avx512_update}};
-    memcpy(narrows, all, vectors_wide() * sizeof *all);
+const struct mlr_narrow mlr_narrows[2] = {{"avx2", avx2_logits, avx2_update}, {"avx512", avx512_logits, avx512_update}};
 #else
-    (void)narrows;
+const struct mlr_narrow mlr_narrows[2] = {{0}};
 #endif
-    return vectors_wide();
-}
 
 bool mlr_narrow_choose(uint32_t features, uint32_t classes, struct mlr_narrow *narrow) {
-    struct mlr_narrow narrows[MLR_NARROWS_MAX];
-    size_t count = mlr_narrow_list(narrows);
+    size_t count = vectors_wide();
     if (count == 0 || classes > MLR_NARROW_CLASSES_MAX || features < MLR_NARROW_FEATURES_MIN ||
         mlr_narrow_scratch(features, classes) > MLR_NARROW_WEIGHTS_MAX) {
         return false;
     }
-    *narrow = narrows[count - 1];
+    *narrow = mlr_narrows[count - 1];
     return true;
 }

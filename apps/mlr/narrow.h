@@ -9,8 +9,7 @@
 enum {
     MLR_NARROW_CLASSES_MAX = 32,
     MLR_NARROW_FEATURES_MIN = 64,
-    MLR_NARROW_WEIGHTS_MAX = 1 << 16, /* d K: the weights stay in a core's cache */
-    MLR_NARROWS_MAX = 2               /* avx2 and avx512 */
+    MLR_NARROW_WEIGHTS_MAX = 1 << 16 /* d K: the weights stay in a core's cache */
 };
 
 /* One implementation, with the arguments of mlr_dense_logits and mlr_dense_update. `scratch` is a thread's own memory
@@ -23,9 +22,8 @@ struct mlr_narrow {
                    const struct mlr_step *step, uint32_t first, uint32_t end);
 };
 
-/* Fills `narrows` with the implementations that this processor can run, the fastest last. Returns their number, which
- * may be 0. */
-size_t mlr_narrow_list(struct mlr_narrow narrows[MLR_NARROWS_MAX]);
+/* avx2 and avx512. This processor runs the first vectors_wide() of them. */
+extern const struct mlr_narrow mlr_narrows[2];
 /* Chooses the fastest implementation. Returns false when there is none, or the shape exceeds the limits above. */
 bool mlr_narrow_choose(uint32_t features, uint32_t classes, struct mlr_narrow *narrow);
 size_t mlr_narrow_scratch(uint32_t features, uint32_t classes);

@@ -53,7 +53,7 @@ static void lay_out(struct compute *compute, const struct network *network) {
 static void room_for_bits(struct compute *compute, size_t samples, bool *failed) {
     const struct network_layer *layer = &compute->network->layers[compute->first_trained];
     struct nn_dense dense = network_dense(layer);
-    compute->sparse = nn_sparse_choose();
+    compute->sparse = nn_sparses[vectors_wide()];
     if (layer->kind == NETWORK_DENSE && nn_sparse_pays(&dense, samples, 0)) {
         compute->bits = room_of(samples * nn_sparse_words(dense.in), sizeof *compute->bits, failed);
     }

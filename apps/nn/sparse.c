@@ -147,24 +147,13 @@ static void sparse_weights(const struct sparse_set *set, const struct nn_dense *
 #define VECTOR_LOOPS "apps/nn/sparse_variants.h"
 #include "apps/vector_sets.h"
 
-size_t nn_sparse_list(struct nn_sparse sparses[NN_SPARSES_MAX]) {
-    static const struct nn_sparse all[] = {
-        {"portable", portable_find, portable_forward, portable_weights},
+const struct nn_sparse nn_sparses[VECTOR_SETS] = {
+    {"portable", portable_find, portable_forward, portable_weights},
 #if defined(__x86_64__)
-        {"avx2", avx2_find, avx2_forward, avx2_weights},
-        {"avx512", avx512_find, avx512_forward, avx512_weights},
+    {"avx2", avx2_find, avx2_forward, avx2_weights},
+    {"avx512", avx512_find, avx512_forward, avx512_weights},
 #endif
-    };
-    size_t count = 1 + vectors_wide();
-    memcpy(sparses, all, count * sizeof *all);
-    return count;
-}
-
-struct nn_sparse nn_sparse_choose(void) {
-    struct nn_sparse sparses[NN_SPARSES_MAX];
-    size_t count = nn_sparse_list(sparses);
-    return sparses[count - 1];
-}
+};
 
 /* Measured with 128 samples of 784 inputs and 128 units on a Xeon, relative to OpenBLAS's time and including `find`.
  * With AVX-512: 0.32 when 1 of 5 inputs was not 0, 0.49 for 1 of 3, and 0.71 for 1 of 2. With AVX2 for both: 0.36,

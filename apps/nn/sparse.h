@@ -9,11 +9,11 @@
 #define APPS_NN_SPARSE_H
 
 #include "apps/nn/layers.h"
+#include "apps/vectors.h"
 
 #include <stdbool.h>
 
 enum {
-    NN_SPARSES_MAX = 3, /* portable, avx2, avx512 */
     /* Inputs, or samples, that are handled together: the bits of a word, and the rows of a block that stays in a
      * first-level cache. */
     NN_SPARSE_BLOCK = 64
@@ -38,10 +38,8 @@ struct nn_sparse {
                     const float *dy, size_t n, size_t first, size_t end, float scale, float *dw);
 };
 
-/* Fills `sparses` with the implementations that this processor can run, the fastest last. Returns their number. */
-size_t nn_sparse_list(struct nn_sparse sparses[NN_SPARSES_MAX]);
-/* Returns the fastest implementation. */
-struct nn_sparse nn_sparse_choose(void);
+/* For each set of instructions; this processor runs nn_sparses[0..vectors_wide()]. */
+extern const struct nn_sparse nn_sparses[VECTOR_SETS];
 
 /* Whether skipping zeros is faster than a product of matrices, when `nonzeros` of n * in inputs are not 0. */
 bool nn_sparse_pays(const struct nn_dense *dense, size_t n, size_t nonzeros);

@@ -77,7 +77,7 @@ static int plain_spread(struct plain *plain, unsigned threads, struct error *err
 
 int plain_open(struct plain *plain, const char *path, unsigned threads, struct error *error) {
     const struct aml_app app = {.item_rows = 2, .item_tables = {USERS, ITEMS}, .item_bytes = sizeof(float)};
-    *plain = (struct plain){.kernel = mf_kernel_choose()};
+    *plain = (struct plain){.kernel = mf_kernels[vectors_wide()]};
     plain->job.table_count = 2;
     for (unsigned t = 0; t < 2; t++) {
         plain->job.tables[t] = (struct table_spec){.width = 1, .row_bytes = sizeof(float), .mode = AML_PUT};

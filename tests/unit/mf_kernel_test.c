@@ -1,6 +1,8 @@
 /* Every implementation of the matrix factorization loop against the reference, on many shapes; the reference against
  * the formulas by hand; the start values. Benchmarks measure the speed. */
 #include "apps/mf/gradient.h"
+#include "apps/mf/kernel.h"
+#include "apps/mf/step.h"
 #include "tests/test.h"
 
 #include "agileml/base/hash.h"
@@ -118,6 +120,70 @@ static void give_rates(struct problem *problem) {
     problem->sgd.item_penalties = problem->item_penalties;
 }
 
+/* ---- The reference: the formulas of kernel.h, one number at a time ---- */
+
+static float reference_error(const struct mf_sgd *sgd, const struct mf_item *rating, const float *p, const float *q) {
+    float prediction = 0;
+    for (uint32_t k = 0; k < sgd->rank; k++) {
+        prediction += p[k] * q[k];
+    }
+    if (sgd->biases) {
+        prediction += p[sgd->rank] + q[sgd->rank];
+    }
+    return (rating->rating - sgd->mean) * sgd->scale - prediction;
+}
+
+static double reference_sgd_pass(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        float *p = row_of(sgd->users, sgd->user_stride, ratings[i].user);
+        float *q = row_of(sgd->items, sgd->item_stride, ratings[i].item);
+        float error = reference_error(sgd, &ratings[i], p, q);
+        sum += (double)error * (double)error;
+        error = mf_clipped(error, sgd->clip);
+        float item_rate = sgd->item_rates != NULL ? sgd->item_rates[ratings[i].item] : sgd->rate;
+        for (uint32_t k = 0; k < sgd->rank; k++) {
+            float old_p = p[k];
+            p[k] += sgd->rate * (error * q[k] - sgd->lambda * old_p);
+            q[k] += item_rate * (error * old_p - sgd->lambda * q[k]);
+        }
+        if (sgd->biases) {
+            float user_penalty = mf_penalty(sgd->user_penalties, ratings[i].user, sgd->lambda_bias);
+            float item_penalty = mf_penalty(sgd->item_penalties, ratings[i].item, sgd->lambda_bias);
+            p[sgd->rank] += sgd->rate * (error - user_penalty * p[sgd->rank]);
+            q[sgd->rank] += item_rate * (error - item_penalty * q[sgd->rank]);
+        }
+        if (sgd->users_touched != NULL) {
+            sgd->users_touched[ratings[i].user] = 1;
+        }
+        if (sgd->items_touched != NULL) {
+            sgd->items_touched[ratings[i].item] = 1;
+        }
+    }
+    return sum;
+}
+
+static double reference_squared_error(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const float *p = row_of(sgd->users, sgd->user_stride, ratings[i].user);
+        const float *q = row_of(sgd->items, sgd->item_stride, ratings[i].item);
+        float error = reference_error(sgd, &ratings[i], p, q);
+        sum += (double)error * (double)error;
+    }
+    return sum;
+}
+
+/* Fills `kernels` with the reference and the implementations that this processor runs. Returns their number. */
+static size_t list_kernels(struct mf_kernel kernels[1 + VECTOR_SETS]) {
+    size_t count = 1 + vectors_wide();
+    kernels[0] = (struct mf_kernel){"reference", reference_sgd_pass, reference_squared_error};
+    memcpy(kernels + 1, mf_kernels, count * sizeof *kernels);
+    return 1 + count;
+}
+
+/* ---- Tests ---- */
+
 static void compare_with_reference(const struct mf_kernel *kernel, const struct mf_kernel *reference, uint32_t rank,
                                    bool biases, size_t extra, bool grouped) {
     struct problem *a = problem_new(rank, biases, extra, grouped);
@@ -140,11 +206,9 @@ static void compare_with_reference(const struct mf_kernel *kernel, const struct 
 }
 
 TEST(all_agree_with_the_reference) {
-    struct mf_kernel kernels[MF_KERNELS_MAX];
-    size_t count = mf_kernel_list(kernels);
+    struct mf_kernel kernels[1 + VECTOR_SETS];
+    size_t count = list_kernels(kernels);
     assert_true(count >= 2);
-    assert_string_equal(kernels[0].name, "reference");
-    assert_string_equal(mf_kernel_choose().name, kernels[count - 1].name);
     static const uint32_t larger[] = {47, 48, 63, 64, 65, 100, 127, 128, 129, 200, 1000, MF_RANK_MAX};
     for (size_t v = 1; v < count; v++) {
         for (uint32_t i = 1; i <= 40 + sizeof larger / sizeof larger[0]; i++) {
@@ -158,8 +222,8 @@ TEST(all_agree_with_the_reference) {
 
 /* One rating at rank 2 by hand; then with the item's own rate. */
 TEST(reference_follows_the_formulas) {
-    struct mf_kernel kernels[MF_KERNELS_MAX];
-    size_t count = mf_kernel_list(kernels);
+    struct mf_kernel kernels[1 + VECTOR_SETS];
+    size_t count = list_kernels(kernels);
     for (size_t v = 0; v < count; v++) {
         float user[4] = {0.5F, -1.0F, 0.25F, 0};
         float item[4] = {2.0F, 1.0F, -0.5F, 0};
@@ -202,8 +266,8 @@ TEST(reference_follows_the_formulas) {
 
 /* A step limits the error to `clip`, but the unlimited error is summed. Biases have their own penalties. */
 TEST(errors_are_clipped) {
-    struct mf_kernel kernels[MF_KERNELS_MAX];
-    size_t count = mf_kernel_list(kernels);
+    struct mf_kernel kernels[1 + VECTOR_SETS];
+    size_t count = list_kernels(kernels);
     for (size_t v = 0; v < 2 * count; v++) {
         double sign = v < count ? 1 : -1;
         float user[16 + 4] = {[16] = 0.25F};
@@ -255,7 +319,7 @@ TEST(subnormals_are_flushed) {
 TEST(only_rated_rows_are_touched) {
     struct problem *problem = problem_new(16, true, 0, true);
     struct problem *before = problem_new(16, true, 0, true);
-    struct mf_kernel kernel = mf_kernel_choose();
+    struct mf_kernel kernel = mf_kernels[vectors_wide()];
     (void)kernel.sgd_pass(&problem->sgd, problem->ratings, RATINGS);
     size_t stride = problem->sgd.user_stride;
     for (size_t slot = 0; slot < USERS; slot++) {
@@ -272,8 +336,8 @@ TEST(only_rated_rows_are_touched) {
 
 TEST(no_ratings_change_nothing) {
     struct problem *problem = problem_new(64, false, 0, true);
-    struct mf_kernel kernels[MF_KERNELS_MAX];
-    size_t count = mf_kernel_list(kernels);
+    struct mf_kernel kernels[1 + VECTOR_SETS];
+    size_t count = list_kernels(kernels);
     for (size_t v = 0; v < count; v++) {
         assert_true(kernels[v].sgd_pass(&problem->sgd, problem->ratings, 0) == 0);
         assert_true(kernels[v].squared_error(&problem->sgd, problem->ratings, 0) == 0);
@@ -284,8 +348,8 @@ TEST(no_ratings_change_nothing) {
 }
 
 TEST(same_arguments_give_the_same_bits) {
-    struct mf_kernel kernels[MF_KERNELS_MAX];
-    size_t count = mf_kernel_list(kernels);
+    struct mf_kernel kernels[1 + VECTOR_SETS];
+    size_t count = list_kernels(kernels);
     static const uint32_t ranks[] = {16, 21, 128};
     for (size_t v = 0; v < count; v++) {
         for (size_t r = 0; r < sizeof ranks / sizeof ranks[0]; r++) {
@@ -318,7 +382,7 @@ TEST(learns_what_can_be_learned) {
     problem->sgd.lambda = 0;
     problem->sgd.lambda_bias = 0;
     problem->sgd.rate = 0.05F;
-    struct mf_kernel kernel = mf_kernel_choose();
+    struct mf_kernel kernel = mf_kernels[vectors_wide()];
     double first = kernel.squared_error(&problem->sgd, problem->ratings, RATINGS);
     for (int pass = 0; pass < 500; pass++) {
         (void)kernel.sgd_pass(&problem->sgd, problem->ratings, RATINGS);

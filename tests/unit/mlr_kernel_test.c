@@ -21,6 +21,95 @@ static float random_value(uint64_t *state) {
     return (float)(int32_t)(hash_mix(*state) >> 40) * 0x1p-23F - 1;
 }
 
+/* ---- The reference: the formulas, one number at a time, in double ---- */
+
+static void reference_softmax(float *logits, const uint32_t *labels, size_t count, uint32_t classes,
+                              struct nn_loss *loss) {
+    for (size_t s = 0; s < count; s++) {
+        float *z = logits + s * classes;
+        uint32_t best = 0;
+        double sum = 0;
+        for (uint32_t k = 1; k < classes; k++) {
+            best = z[k] > z[best] ? k : best;
+        }
+        double largest = (double)z[best];
+        for (uint32_t k = 0; k < classes; k++) {
+            sum += exp((double)z[k] - largest);
+        }
+        loss->loss += log(sum) - ((double)z[labels[s]] - largest);
+        loss->correct += best == labels[s];
+        for (uint32_t k = 0; k < classes; k++) {
+            z[k] = (float)(exp((double)z[k] - largest) / sum - (k == labels[s] ? 1 : 0));
+        }
+    }
+}
+
+static float value_of(const struct mlr_sparse *sample, uint32_t i) {
+    return sample->values != NULL ? sample->values[i] : 1;
+}
+
+static void reference_sparse_logits(const struct mlr_weights *weights, const struct mlr_sparse *samples, size_t count,
+                                    float *logits) {
+    for (size_t s = 0; s < count; s++) {
+        for (uint32_t k = 0; k < weights->classes; k++) {
+            double z = (double)weights->rows[weights->bias * weights->stride + k];
+            for (uint32_t i = 0; i < samples[s].count; i++) {
+                z += (double)value_of(&samples[s], i) *
+                     (double)weights->rows[samples[s].features[i] * weights->stride + k];
+            }
+            logits[s * weights->classes + k] = (float)z;
+        }
+    }
+}
+
+static bool in_part(uint32_t feature, unsigned part, unsigned parts) {
+    return feature / MLR_PART_ROWS % parts == part;
+}
+
+static float keep_of(const struct mlr_step *step, const struct mlr_pace *pace) {
+    return fmaxf(1 - step->decay * pace->decay, 0);
+}
+
+static void reference_sparse_update(const struct mlr_weights *weights, const struct mlr_sparse *samples,
+                                    const float *errors, size_t count, const struct mlr_step *step, unsigned part,
+                                    unsigned parts, unsigned char *touched) {
+    for (size_t s = 0; s < count; s++) {
+        const float *e = errors + s * weights->classes;
+        for (uint32_t i = 0; i < samples[s].count; i++) {
+            uint32_t feature = samples[s].features[i];
+            if (!in_part(feature, part, parts)) {
+                continue;
+            }
+            float *w = weights->rows + feature * weights->stride;
+            const struct mlr_pace *pace = &step->paces[feature];
+            for (uint32_t k = 0; k < weights->classes; k++) {
+                w[k] = keep_of(step, pace) * w[k] - step->scale * pace->rate * value_of(&samples[s], i) * e[k];
+            }
+            touched[feature] = 1;
+        }
+        if (in_part(weights->bias, part, parts)) {
+            float *b = weights->rows + weights->bias * weights->stride;
+            for (uint32_t k = 0; k < weights->classes; k++) {
+                b[k] -= step->scale * step->paces[weights->bias].rate * e[k];
+            }
+            touched[weights->bias] = 1;
+        }
+    }
+}
+
+static const struct mlr_kernel REFERENCE = {"reference", reference_softmax, reference_sparse_logits,
+                                            reference_sparse_update};
+
+/* Fills `kernels` with the reference and the implementations that this processor runs. Returns their number. */
+static size_t list_kernels(struct mlr_kernel kernels[1 + MLR_KERNELS]) {
+    size_t count = vectors_wide() > 0 ? 2 : 1;
+    kernels[0] = REFERENCE;
+    memcpy(kernels + 1, mlr_kernels, count * sizeof *kernels);
+    return 1 + count;
+}
+
+/* ---- Problems ---- */
+
 /* A made-up problem, as dense and as sparse samples. About every third value is zero; sample 5 has only zeros. */
 struct problem {
     struct mlr_weights weights;
@@ -104,8 +193,8 @@ static size_t weight_count(const struct problem *problem) {
 
 /* Runs `check` for each implementation and shape, beside the reference. */
 static void for_each_shape(void (*check)(const struct mlr_kernel *kernel, uint32_t classes, size_t padding)) {
-    struct mlr_kernel kernels[MLR_KERNELS_MAX];
-    size_t count = mlr_kernel_list(kernels);
+    struct mlr_kernel kernels[1 + MLR_KERNELS];
+    size_t count = list_kernels(kernels);
     assert_true(count >= 2);
     for (size_t i = 1; i < count; i++) {
         for (size_t c = 0; c < CLASS_COUNTS; c++) {
@@ -114,20 +203,13 @@ static void for_each_shape(void (*check)(const struct mlr_kernel *kernel, uint32
     }
 }
 
-static struct mlr_kernel reference(void) {
-    struct mlr_kernel kernels[MLR_KERNELS_MAX];
-    mlr_kernel_list(kernels);
-    assert_string_equal(kernels[0].name, "reference");
-    return kernels[0];
-}
-
 /* ---- The reference against the definitions ---- */
 
 static double loss_of(const struct problem *problem) {
     FREED float *logits = calloc(SAMPLES * problem->weights.classes, sizeof(float));
     struct nn_loss loss = {0};
-    reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, logits);
-    reference().softmax(logits, problem->labels, SAMPLES, problem->weights.classes, &loss);
+    REFERENCE.sparse_logits(&problem->weights, problem->sparse, SAMPLES, logits);
+    REFERENCE.softmax(logits, problem->labels, SAMPLES, problem->weights.classes, &loss);
     return loss.loss;
 }
 
@@ -137,9 +219,9 @@ TEST(a_step_follows_the_gradient) {
     FREED float *errors = calloc(SAMPLES * 7, sizeof(float));
     struct nn_loss loss = {0};
     const struct mlr_step step = {.scale = 1, .paces = problem->paces}; /* decay 0 */
-    reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, errors);
-    reference().softmax(errors, problem->labels, SAMPLES, 7, &loss);
-    reference().sparse_update(&stepped->weights, problem->sparse, errors, SAMPLES, &step, 0, 1, stepped->touched);
+    REFERENCE.sparse_logits(&problem->weights, problem->sparse, SAMPLES, errors);
+    REFERENCE.softmax(errors, problem->labels, SAMPLES, 7, &loss);
+    REFERENCE.sparse_update(&stepped->weights, problem->sparse, errors, SAMPLES, &step, 0, 1, stepped->touched);
     for (uint32_t f = 0; f <= FEATURES; f += 4) {
         for (uint32_t k = 0; k < 7; k++) {
             float *weight = &problem->weights.rows[f * problem->weights.stride + k];
@@ -156,8 +238,8 @@ TEST(a_step_follows_the_gradient) {
 }
 
 TEST(softmax_by_hand) {
-    struct mlr_kernel kernels[MLR_KERNELS_MAX];
-    size_t count = mlr_kernel_list(kernels);
+    struct mlr_kernel kernels[1 + MLR_KERNELS];
+    size_t count = list_kernels(kernels);
     for (size_t i = 0; i < count; i++) {
         float logits[] = {logf(1), logf(2), logf(5), 3, 3, -200, 1000, 0, -1000};
         const uint32_t labels[] = {1, 1, 0};
@@ -171,8 +253,8 @@ TEST(softmax_by_hand) {
 }
 
 TEST(what_is_not_finite_shows_in_the_loss) {
-    struct mlr_kernel kernels[MLR_KERNELS_MAX];
-    size_t count = mlr_kernel_list(kernels);
+    struct mlr_kernel kernels[1 + MLR_KERNELS];
+    size_t count = list_kernels(kernels);
     for (size_t i = 0; i < count; i++) {
         for (unsigned where = 0; where < 3; where++) {
             float logits[] = {1, 2, 3};
@@ -198,7 +280,7 @@ static void check_softmax(const struct mlr_kernel *kernel, uint32_t classes, siz
         a[i] = b[i] = 30 * random_value(&state); /* some exponentials underflow */
     }
     kernel->softmax(a, problem->labels, SAMPLES, classes, &fast);
-    reference().softmax(b, problem->labels, SAMPLES, classes, &plain);
+    REFERENCE.softmax(b, problem->labels, SAMPLES, classes, &plain);
     assert_close(a, b, SAMPLES * (size_t)classes, 1e-6F);
     assert_true(fabs(fast.loss - plain.loss) < 1e-5 * plain.loss);
     assert_int_equal(fast.correct, plain.correct);
@@ -213,7 +295,7 @@ static void check_sparse_logits(const struct mlr_kernel *kernel, uint32_t classe
     FREED float *b = calloc(SAMPLES * classes, sizeof(float));
     struct problem *problem = problem_new(classes, padding);
     kernel->sparse_logits(&problem->weights, problem->sparse, SAMPLES, a);
-    reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, b);
+    REFERENCE.sparse_logits(&problem->weights, problem->sparse, SAMPLES, b);
     assert_close(a, b, SAMPLES * (size_t)classes, 1e-5F);
     /* The dense products are the same in parts and as a whole. */
     memset(a, 0, SAMPLES * classes * sizeof(float));
@@ -241,7 +323,7 @@ static void check_sparse_update(const struct mlr_kernel *kernel, uint32_t classe
     FREED float *errors = make_errors(classes);
     struct problem *plain = problem_new(classes, padding);
     const struct mlr_step step = {.scale = 0.3F, .decay = 0.02F, .paces = plain->paces};
-    reference().sparse_update(&plain->weights, plain->sparse, errors, SAMPLES, &step, 0, 1, plain->touched);
+    REFERENCE.sparse_update(&plain->weights, plain->sparse, errors, SAMPLES, &step, 0, 1, plain->touched);
     for (unsigned parts = 1; parts <= 3; parts++) {
         struct problem *fast = problem_new(classes, padding);
         for (unsigned part = 0; part < parts; part++) {
@@ -277,7 +359,7 @@ static void check_ones(const struct mlr_kernel *kernel, uint32_t classes, size_t
         problems[i] = problem_new(classes, padding);
         set_ones(problems[i], i == 0);
         logits[i] = calloc(SAMPLES * (size_t)classes, sizeof(float));
-        const struct mlr_kernel by = i == 0 ? reference() : *kernel;
+        const struct mlr_kernel by = i == 0 ? REFERENCE : *kernel;
         const struct mlr_step step = {.scale = 0.3F, .decay = 0.02F, .paces = problems[i]->paces};
         by.sparse_logits(&problems[i]->weights, problems[i]->sparse, SAMPLES, logits[i]);
         by.sparse_update(&problems[i]->weights, problems[i]->sparse, errors, SAMPLES, &step, 0, 1,
@@ -322,8 +404,8 @@ TEST(rates) {
 }
 
 TEST(decay_takes_at_most_all) {
-    struct mlr_kernel kernels[MLR_KERNELS_MAX];
-    size_t count = mlr_kernel_list(kernels);
+    struct mlr_kernel kernels[1 + MLR_KERNELS];
+    size_t count = list_kernels(kernels);
     for (size_t i = 0; i < count; i++) {
         struct problem *problem = problem_new(3, 0);
         FREED float *errors = calloc(SAMPLES * 3, sizeof(float)); /* no gradient */
@@ -419,15 +501,14 @@ static void check_narrow(const struct mlr_narrow *narrow, uint32_t classes, size
 }
 
 TEST(narrow) {
-    struct mlr_narrow narrows[MLR_NARROWS_MAX];
-    size_t count = mlr_narrow_list(narrows);
+    const size_t count = vectors_wide();
     if (count == 0) {
         print_message("skipped: this processor has no narrow kernels\n");
         skip();
     }
     for (size_t i = 0; i < count; i++) {
         for (size_t c = 0; c < CLASS_COUNTS; c++) {
-            check_narrow(&narrows[i], CLASSES[c], c % 4);
+            check_narrow(&mlr_narrows[i], CLASSES[c], c % 4);
         }
     }
     struct mlr_narrow chosen;

@@ -91,8 +91,7 @@ TEST(shapes) {
     static const size_t outs[] = {1, 3, 8, 16, 31, 64, 100, 127, 128, 129, 300};
     static const size_t ns[] = {0, 1, 5, 63, 64, 70};
     static const size_t zeros[] = {0, 8, 13, 16}; /* zeros of 16 inputs */
-    struct nn_sparse sparses[NN_SPARSES_MAX];
-    size_t count = nn_sparse_list(sparses);
+    const size_t count = 1 + vectors_wide();
     size_t cases = 0;
     assert_true(count > 0);
     for (size_t i = 0; i < sizeof ins / sizeof ins[0]; i++) {
@@ -102,7 +101,7 @@ TEST(shapes) {
                 size_t offset = (i + o + n) % 3;
                 open_case(&c, ins[i], outs[o], ns[n], zeros[cases++ % 4], offset);
                 for (size_t k = 0; k < count; k++) {
-                    check_case(&c, &sparses[k], offset);
+                    check_case(&c, &nn_sparses[k], offset);
                 }
                 close_case(&c);
             }
@@ -112,24 +111,23 @@ TEST(shapes) {
 
 /* A sample's output and a row's gradient are the same to the bit, whatever else is computed with them. */
 TEST(parts_are_alike) {
-    struct nn_sparse sparses[NN_SPARSES_MAX];
-    size_t count = nn_sparse_list(sparses);
+    const size_t count = 1 + vectors_wide();
     for (size_t k = 0; k < count; k++) {
         struct sparse_case c;
         open_case(&c, 100, 130, 90, 12, 1);
         size_t weights = (c.dense.in + 1) * c.dense.out;
         float *whole[2] = {nn_values(c.n * c.dense.out, 6), nn_values(weights, 7)};
         float *parts[2] = {nn_values(c.n * c.dense.out, 8), nn_values(weights, 7)};
-        sparses[k].find(&c.dense, c.x, c.x_stride, c.n, c.bits);
-        sparses[k].forward(&c.dense, c.x, c.x_stride, c.bits, c.w + 1, c.n, whole[0]);
-        sparses[k].weights(&c.dense, c.x, c.x_stride, c.bits, c.dy, c.n, 0, c.dense.in + 1, 0.1F, whole[1]);
+        nn_sparses[k].find(&c.dense, c.x, c.x_stride, c.n, c.bits);
+        nn_sparses[k].forward(&c.dense, c.x, c.x_stride, c.bits, c.w + 1, c.n, whole[0]);
+        nn_sparses[k].weights(&c.dense, c.x, c.x_stride, c.bits, c.dy, c.n, 0, c.dense.in + 1, 0.1F, whole[1]);
         for (size_t s = 0; s < c.n; s++) {
-            sparses[k].forward(&c.dense, c.x + s * c.x_stride, c.x_stride, c.bits + s * c.words, c.w + 1, 1,
-                               parts[0] + s * c.dense.out);
+            nn_sparses[k].forward(&c.dense, c.x + s * c.x_stride, c.x_stride, c.bits + s * c.words, c.w + 1, 1,
+                                  parts[0] + s * c.dense.out);
         }
         for (size_t i = 0; i < c.dense.in + 1; i += 7) {
             size_t end = i + 7 < c.dense.in + 1 ? i + 7 : c.dense.in + 1;
-            sparses[k].weights(&c.dense, c.x, c.x_stride, c.bits, c.dy, c.n, i, end, 0.1F, parts[1]);
+            nn_sparses[k].weights(&c.dense, c.x, c.x_stride, c.bits, c.dy, c.n, i, end, 0.1F, parts[1]);
         }
         assert_memory_equal(whole[0], parts[0], c.n * c.dense.out * sizeof(float));
         assert_memory_equal(whole[1], parts[1], weights * sizeof(float));
@@ -146,8 +144,7 @@ TEST(parts_are_alike) {
 TEST(no_numbers) {
     enum { IN = 70, OUT = 20, N = 3 };
     const struct nn_dense dense = {.in = IN, .out = OUT};
-    struct nn_sparse sparses[NN_SPARSES_MAX];
-    size_t count = nn_sparse_list(sparses);
+    const size_t count = 1 + vectors_wide();
     for (size_t k = 0; k < count; k++) {
         float x[N][IN] = {{0}};
         float y[N][OUT];
@@ -161,9 +158,9 @@ TEST(no_numbers) {
         x[2][5] = -0.0F;
         w[66][3] = INFINITY;
         dy[0][4] = NAN;
-        assert_int_equal(sparses[k].find(&dense, x[0], IN, N, bits), 2);
-        sparses[k].forward(&dense, x[0], IN, bits, w[0], N, y[0]);
-        sparses[k].weights(&dense, x[0], IN, bits, dy[0], N, 0, IN + 1, 1, dw[0]);
+        assert_int_equal(nn_sparses[k].find(&dense, x[0], IN, N, bits), 2);
+        nn_sparses[k].forward(&dense, x[0], IN, bits, w[0], N, y[0]);
+        nn_sparses[k].weights(&dense, x[0], IN, bits, dy[0], N, 0, IN + 1, 1, dw[0]);
         for (size_t o = 0; o < OUT; o++) {
             assert_true(o == 3 ? isinf(y[0][o]) : y[0][o] == 0);
             assert_true(isnan(y[1][o]));
@@ -182,7 +179,4 @@ TEST(choice) {
     assert_false(nn_sparse_pays(&dense, 10, 401));
     assert_false(nn_sparse_pays(&dense, 10, 1000));
     assert_false(nn_sparse_pays(&narrow, 10, 0));
-    struct nn_sparse sparses[NN_SPARSES_MAX];
-    size_t count = nn_sparse_list(sparses);
-    assert_string_equal(nn_sparse_choose().name, sparses[count - 1].name);
 }
