@@ -71,26 +71,8 @@ static int open_all(struct mlr_device *device, bool momentum, struct error *erro
     return 0;
 }
 
-int mlr_device_open(struct mlr_device **device, const struct mlr_weights *weights, bool momentum, struct error *error) {
-    struct mlr_device *made = calloc(1, sizeof *made);
-    *device = NULL;
-    if (made == NULL) {
-        return error_set(error, AML_ENOMEM, "no memory for a device");
-    }
-    made->features = weights->bias;
-    made->classes = weights->classes;
-    made->stride = weights->stride;
-    int result = open_all(made, momentum, error);
-    if (result != 0) {
-        mlr_device_close(made);
-        return result;
-    }
-    *device = made;
-    return 0;
-}
-
 /* Also closes a device that is only partly open or has failed. Ignores errors. */
-void mlr_device_close(struct mlr_device *device) {
+static void close_device(struct mlr_device *device) {
     if (device == NULL) {
         return;
     }
@@ -116,9 +98,28 @@ void mlr_device_close(struct mlr_device *device) {
     free(device);
 }
 
+static int open_device(struct mlr_device **device, const struct mlr_weights *weights, bool momentum,
+                       struct error *error) {
+    struct mlr_device *made = calloc(1, sizeof *made);
+    *device = NULL;
+    if (made == NULL) {
+        return error_set(error, AML_ENOMEM, "no memory for a device");
+    }
+    made->features = weights->bias;
+    made->classes = weights->classes;
+    made->stride = weights->stride;
+    int result = open_all(made, momentum, error);
+    if (result != 0) {
+        close_device(made);
+        return result;
+    }
+    *device = made;
+    return 0;
+}
+
 /* ---- Samples ---- */
 
-int mlr_device_items(struct mlr_device *device, const float *items, size_t count, struct error *error) {
+static int set_items(struct mlr_device *device, const float *items, size_t count, struct error *error) {
     size_t floats = count * ((size_t)device->features + 1);
     size_t available = 0;
     size_t total = 0;
@@ -193,7 +194,7 @@ static int make_room(struct mlr_device *device, size_t count, struct error *erro
 
 /* ---- Steps ---- */
 
-int mlr_device_begin(struct mlr_device *device, const struct mlr_weights *weights, struct error *error) {
+static int begin(struct mlr_device *device, const struct mlr_weights *weights, struct error *error) {
     assert(weights->stride == device->stride && weights->bias == device->features);
     TRY(nn_cuda_losses_begin(&device->cuda, error));
     return nn_cuda_upload(&device->cuda, device->weights, weights->rows, table_floats(device) * sizeof(float),
@@ -285,8 +286,8 @@ static int backward(struct mlr_device *device, const float *x, size_t count, con
     return 0;
 }
 
-int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, const struct mlr_step *step,
-                    struct error *error) {
+static int take_step(struct mlr_device *device, const struct mlr_dense *samples, const struct mlr_step *step,
+                     struct error *error) {
     struct slot *slot = NULL;
     assert(samples->features == device->features && samples->stride == (size_t)device->features + 1);
     if (samples->count == 0) {
@@ -312,8 +313,8 @@ int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, 
     return 0;
 }
 
-int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights, struct nn_loss *loss,
-                   struct error *error) {
+static int end(struct mlr_device *device, const struct mlr_weights *weights, struct nn_loss *loss,
+               struct error *error) {
     TRY(nn_cuda_losses_end(&device->cuda, loss, error));
     if (weights != NULL) {
         assert(weights->stride == device->stride && weights->bias == device->features);
@@ -322,3 +323,12 @@ int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights,
     }
     return 0;
 }
+
+const struct mlr_device_calls mlr_cuda = {
+    .open = open_device,
+    .close = close_device,
+    .items = set_items,
+    .begin = begin,
+    .step = take_step,
+    .end = end,
+};

@@ -1,6 +1,6 @@
 /* An accelerator of dense steps, from samples to new weights. The formulas are those of dense.c and kernel.h's
- * softmax; results differ by rounding. cuda.c implements it for NVIDIA GPUs. A build without CUDA has device_none.c,
- * which reports that. nn_device_check reports whether there is a device.
+ * softmax; results differ by rounding. cuda.c implements it for NVIDIA GPUs. In a build without
+ * CUDA the calls are NULL. nn_device_check reports whether there is a device.
  *
  * The order of calls: open; items, whenever the training samples change; then for each clock begin, step ..., end. The
  * weights stay on the device from begin to end, the momentum from open to close. Calls of one device do not overlap;
@@ -19,25 +19,29 @@
 
 struct mlr_device;
 
-/* Opens a device for weights of the shape of `weights`, whose contents are ignored. With `momentum` also allocates a
- * velocity of zeros. *device is NULL after an error. */
-int mlr_device_open(struct mlr_device **device, const struct mlr_weights *weights, bool momentum, struct error *error);
-/* Closes a device; NULL is allowed. */
-void mlr_device_close(struct mlr_device *device);
+struct mlr_device_calls {
+    /* Opens a device for weights of the shape of `weights`, whose contents are ignored. With `momentum` also allocates
+     * a velocity of zeros. *device is NULL after an error. */
+    int (*open)(struct mlr_device **device, const struct mlr_weights *weights, bool momentum, struct error *error);
+    /* `device` may be NULL. */
+    void (*close)(struct mlr_device *device);
 
-/* Sets the training samples items[count], which must stay unchanged in place until the next call or close. The
- * device keeps a copy if its free memory allows it; otherwise each step copies its samples. */
-int mlr_device_items(struct mlr_device *device, const float *items, size_t count, struct error *error);
+    /* Sets the training samples items[count], which must stay unchanged in place until the next call or close. The
+     * device keeps a copy if its free memory allows it; otherwise each step copies its samples. */
+    int (*items)(struct mlr_device *device, const float *items, size_t count, struct error *error);
 
-/* Copies all weights to the device and sets the sums of losses to 0. */
-int mlr_device_begin(struct mlr_device *device, const struct mlr_weights *weights, struct error *error);
-/* Queues a step by the formulas of mlr_dense_logits, softmax, mlr_dense_update and mlr_bias_update. With `step` NULL
- * only adds the samples' losses. Ignores step->velocity, as the device has its own. The caller may change the
- * samples afterwards. */
-int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, const struct mlr_step *step,
-                    struct error *error);
-/* Waits for all queued work. Sets *loss to the sums since begin, and *weights to the new weights (NULL: not wanted). */
-int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights, struct nn_loss *loss,
-                   struct error *error);
+    /* Copies all weights to the device and sets the sums of losses to 0. */
+    int (*begin)(struct mlr_device *device, const struct mlr_weights *weights, struct error *error);
+    /* Queues a step by the formulas of mlr_dense_logits, softmax, mlr_dense_update and mlr_bias_update. With `step`
+     * NULL only adds the samples' losses. Ignores step->velocity, as the device has its own. The caller may change the
+     * samples afterwards. */
+    int (*step)(struct mlr_device *device, const struct mlr_dense *samples, const struct mlr_step *step,
+                struct error *error);
+    /* Waits for all queued work. Sets *loss to the sums since begin, and *weights to the new weights (NULL: not
+     * wanted). */
+    int (*end)(struct mlr_device *device, const struct mlr_weights *weights, struct nn_loss *loss, struct error *error);
+};
+
+extern const struct mlr_device_calls mlr_cuda;
 
 #endif

@@ -602,13 +602,13 @@ static int begin_device(aml_worker *worker, struct mlr *mlr) {
     const float *items = aml_items(worker, &count);
     if (mlr->device == NULL) {
         struct mlr_weights weights = whole_weights(mlr, aml_table_rows(worker, WEIGHTS));
-        int result = mlr_device_open(&mlr->device, &weights, mlr->momentum > 0, &error);
+        int result = mlr_cuda.open(&mlr->device, &weights, mlr->momentum > 0, &error);
         if (result != 0) {
             mlr->with_device = false;
             return mlr->device_choice == NN_DEVICE_AUTO ? 0 : nn_device_result(worker, result, &error);
         }
     }
-    return nn_device_result(worker, mlr_device_items(mlr->device, items, count, &error), &error);
+    return nn_device_result(worker, mlr_cuda.items(mlr->device, items, count, &error), &error);
 }
 
 static double mean_length(const aml_worker *worker) {
@@ -786,7 +786,7 @@ static int mlr_begin_steps(aml_worker *worker, void *context, size_t count, bool
     int result = learn ? 0 : batch_room(worker, mlr, count);
     set_weights(worker, mlr);
     if (result == 0 && mlr->device != NULL) {
-        result = mlr_device_begin(mlr->device, &mlr->minibatch.weights, &error);
+        result = mlr_cuda.begin(mlr->device, &mlr->minibatch.weights, &error);
         return nn_device_result(worker, result, &error);
     }
     return result;
@@ -800,7 +800,7 @@ static int mlr_end_steps(aml_worker *worker, void *context, bool learn, struct n
         return 0;
     }
     const struct mlr_weights *weights = learn ? &mlr->minibatch.weights : NULL;
-    return nn_device_result(worker, mlr_device_end(mlr->device, weights, loss, &error), &error);
+    return nn_device_result(worker, mlr_cuda.end(mlr->device, weights, loss, &error), &error);
 }
 
 /* Adds the minibatch's losses and, with `learn`, takes its step. */
@@ -808,7 +808,7 @@ static int take_step(aml_worker *worker, struct mlr *mlr, bool learn) {
     struct minibatch *batch = &mlr->minibatch;
     struct error error = {0};
     if (mlr->device != NULL) {
-        int result = mlr_device_step(mlr->device, &batch->dense, learn ? &batch->step : NULL, &error);
+        int result = mlr_cuda.step(mlr->device, &batch->dense, learn ? &batch->step : NULL, &error);
         return nn_device_result(worker, result, &error);
     }
     aml_parallel(worker, part_forward, mlr);
@@ -959,7 +959,9 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
     int status = learner_main(&app, options, argc, argv);
     mlr_forget_items(mlr);
     free(mlr->velocity);
-    mlr_device_close(mlr->device);
+    if (mlr->device != NULL) {
+        mlr_cuda.close(mlr->device);
+    }
     tuning_close(&mlr->chosen.tuning);
     free(mlr->chosen.biases);
     samples_input_close(&mlr->input);

@@ -100,7 +100,7 @@ static size_t most_rows(const struct network *network, size_t samples) {
     return most;
 }
 
-int net_device_room(struct net_device *device, size_t samples, struct error *error) {
+static int room_for(struct net_device *device, size_t samples, struct error *error) {
     struct pieces pieces = {0};
     if (samples <= device->room) {
         return 0;
@@ -129,25 +129,8 @@ static int open_all(struct net_device *device, struct error *error) {
     return nn_cuda_floats(&device->gradient, device->network->parameters, "the gradient", error);
 }
 
-int net_device_open(struct net_device **device, const struct network *network, struct error *error) {
-    struct net_device *made = calloc(1, sizeof *made);
-    *device = NULL;
-    if (made == NULL) {
-        return error_set(error, AML_ENOMEM, "no memory for a device");
-    }
-    made->network = network;
-    made->first_trained = network_first_trained(network);
-    int result = open_all(made, error);
-    if (result != 0) {
-        net_device_close(made);
-        return result;
-    }
-    *device = made;
-    return 0;
-}
-
 /* Also closes a device that is only partly open or has failed. Ignores errors. */
-void net_device_close(struct net_device *device) {
+static void close_device(struct net_device *device) {
     if (device == NULL) {
         return;
     }
@@ -159,9 +142,26 @@ void net_device_close(struct net_device *device) {
     free(device);
 }
 
+static int open_device(struct net_device **device, const struct network *network, struct error *error) {
+    struct net_device *made = calloc(1, sizeof *made);
+    *device = NULL;
+    if (made == NULL) {
+        return error_set(error, AML_ENOMEM, "no memory for a device");
+    }
+    made->network = network;
+    made->first_trained = network_first_trained(network);
+    int result = open_all(made, error);
+    if (result != 0) {
+        close_device(made);
+        return result;
+    }
+    *device = made;
+    return 0;
+}
+
 /* ---- Steps ---- */
 
-int net_device_begin(struct net_device *device, const float *parameters, struct error *error) {
+static int begin(struct net_device *device, const float *parameters, struct error *error) {
     cudaStream_t stream = device->cuda.stream;
     size_t bytes = device->network->parameters * sizeof *parameters;
     TRY(nn_cuda_losses_begin(&device->cuda, error));
@@ -265,7 +265,7 @@ static int layer_backward(struct net_device *device, size_t l, const struct comp
     return 0;
 }
 
-int net_device_step(struct net_device *device, const struct compute_batch *batch, bool learn, struct error *error) {
+static int take_step(struct net_device *device, const struct compute_batch *batch, bool learn, struct error *error) {
     const struct network *network = device->network;
     if (batch->count == 0) {
         return 0;
@@ -289,9 +289,18 @@ int net_device_step(struct net_device *device, const struct compute_batch *batch
     return 0;
 }
 
-int net_device_end(struct net_device *device, float scale, float *target, struct nn_loss *loss, struct error *error) {
+static int end(struct net_device *device, float scale, float *target, struct nn_loss *loss, struct error *error) {
     TRY(nn_cuda_losses_end(&device->cuda, loss, error));
     return target == NULL ? 0
                           : nn_cuda_download_sum(&device->cuda, target, device->gradient, device->network->parameters,
                                                  scale, error);
 }
+
+const struct net_device_calls net_cuda = {
+    .open = open_device,
+    .close = close_device,
+    .room = room_for,
+    .begin = begin,
+    .step = take_step,
+    .end = end,
+};

@@ -333,12 +333,12 @@ static void start_row(void *context, uint64_t key, void *row) {
  * between clocks the device holds no data. */
 static int room_on_device(aml_worker *worker, struct net *net, size_t count) {
     struct error error = {0};
-    int result = net->device == NULL ? net_device_open(&net->device, &net->network, &error) : 0;
-    result = result == 0 ? net_device_room(net->device, count, &error) : result;
+    int result = net->device == NULL ? net_cuda.open(&net->device, &net->network, &error) : 0;
+    result = result == 0 ? net_cuda.room(net->device, count, &error) : result;
     if (result == 0) {
         return 0;
     }
-    net_device_close(net->device);
+    net_cuda.close(net->device);
     net->device = NULL;
     net->with_device = false;
     return net->device_choice == NN_DEVICE_AUTO ? 0 : nn_device_result(worker, result, &error);
@@ -566,7 +566,7 @@ static struct nn_loss take_losses(struct net *net) {
 static int compute_errors(aml_worker *worker, struct net *net) {
     struct error error = {0};
     if (net->with_device) {
-        int result = net_device_step(net->device, &net->step.batch, net->step.learn, &error);
+        int result = net_cuda.step(net->device, &net->step.batch, net->step.learn, &error);
         return nn_device_result(worker, result, &error);
     }
     aml_parallel(worker, part_errors, net);
@@ -580,7 +580,7 @@ static int net_begin(aml_worker *worker, void *context, size_t count, bool learn
     result = result == 0 && learn ? velocity_room(worker, net) : result;
     result = result == 0 ? flat_parameters(worker, net) : result;
     if (result == 0 && net->with_device) {
-        result = net_device_begin(net->device, net->parameters, &error);
+        result = net_cuda.begin(net->device, net->parameters, &error);
         return nn_device_result(worker, result, &error);
     }
     return result;
@@ -619,7 +619,7 @@ static int net_end(aml_worker *worker, void *context, bool learn, struct nn_loss
     struct error error = {0};
     int result = 0;
     if (net->with_device) {
-        result = net_device_end(net->device, step->scale, learn ? step->target : NULL, loss, &error);
+        result = net_cuda.end(net->device, step->scale, learn ? step->target : NULL, loss, &error);
         result = nn_device_result(worker, result, &error);
     } else {
         result = learn ? compute_step(worker, net) : 0;
@@ -694,7 +694,9 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
     };
     int status = learner_main(&app, options, argc, argv);
     compute_close(&net->compute);
-    net_device_close(net->device);
+    if (net->device != NULL) {
+        net_cuda.close(net->device);
+    }
     free(net->velocity);
     free(net->labels);
     free(net->keys);

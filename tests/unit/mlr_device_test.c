@@ -155,7 +155,7 @@ static struct nn_loss device_clock(struct mlr_device *device, struct problem *pr
     struct mlr_weights weights = weights_of(problem, problem->device);
     struct nn_loss loss;
     struct error error = {0};
-    assert_done(mlr_device_begin(device, &weights, &error), &error);
+    assert_done(mlr_cuda.begin(device, &weights, &error), &error);
     for (size_t first = 0; first < problem->shape->samples; first += problem->shape->batch) {
         struct mlr_dense batch = batch_of(problem, first);
         struct mlr_step step = step_of(problem, batch.count);
@@ -165,10 +165,10 @@ static struct nn_loss device_clock(struct mlr_device *device, struct problem *pr
         for (size_t done = 0; done < batch.count; done += most, step.slice++, step.decay = 0) {
             slice.samples = batch.samples + done * batch.stride;
             slice.count = batch.count - done < most ? batch.count - done : most;
-            assert_done(mlr_device_step(device, &slice, learn ? &step : NULL, &error), &error);
+            assert_done(mlr_cuda.step(device, &slice, learn ? &step : NULL, &error), &error);
         }
     }
-    assert_done(mlr_device_end(device, learn ? &weights : NULL, &loss, &error), &error);
+    assert_done(mlr_cuda.end(device, learn ? &weights : NULL, &loss, &error), &error);
     return loss;
 }
 
@@ -230,9 +230,9 @@ static void check_shape(const struct shape *shape) {
     struct error error = {0};
     problem_open(&problem, shape);
     struct mlr_weights weights = weights_of(&problem, problem.device);
-    assert_done(mlr_device_open(&device, &weights, shape->momentum > 0, &error), &error);
+    assert_done(mlr_cuda.open(&device, &weights, shape->momentum > 0, &error), &error);
     if (shape->keep) {
-        assert_done(mlr_device_items(device, problem.samples, shape->samples, &error), &error);
+        assert_done(mlr_cuda.items(device, problem.samples, shape->samples, &error), &error);
     }
     for (int clock = 0; clock < CLOCKS; clock++) {
         others_change_rows(&problem);
@@ -241,7 +241,7 @@ static void check_shape(const struct shape *shape) {
         assert_same_loss(&problem, device_clock(device, &problem, true), cpu_clock(&problem, true));
         assert_same_change(&problem);
     }
-    mlr_device_close(device);
+    mlr_cuda.close(device);
 }
 
 static void test_steps_are_the_same_as_on_the_cpu(void **state) {
@@ -265,7 +265,7 @@ static void test_samples_are_replaced(void **state) {
     problem_open(&problem, &SHAPES[2]);
     struct mlr_weights weights = weights_of(&problem, problem.device);
     size_t width = (size_t)problem.shape->features + 1;
-    assert_done(mlr_device_open(&device, &weights, false, &error), &error);
+    assert_done(mlr_cuda.open(&device, &weights, false, &error), &error);
     for (int round = 0; round < 4; round++) {
         /* In the last round the device gets only the clock's first half of the samples in advance. */
         size_t known = round < 3 ? problem.shape->samples : problem.shape->samples / 2;
@@ -273,12 +273,12 @@ static void test_samples_are_replaced(void **state) {
             problem.samples[i] =
                 i % width < problem.shape->features ? random_value(&problem.state) : problem.samples[i];
         }
-        assert_done(mlr_device_items(device, problem.samples, known, &error), &error);
+        assert_done(mlr_cuda.items(device, problem.samples, known, &error), &error);
         others_change_rows(&problem);
         assert_same_loss(&problem, device_clock(device, &problem, true), cpu_clock(&problem, true));
         assert_same_change(&problem);
     }
-    mlr_device_close(device);
+    mlr_cuda.close(device);
 }
 
 #ifdef DEVICE_EMULATED
@@ -295,15 +295,15 @@ static void test_work_that_is_done_at_once(void **state) {
 static int clocks_on(struct problem *problem, struct mlr_device **device, struct error *error) {
     struct mlr_weights weights = weights_of(problem, problem->device);
     struct nn_loss loss;
-    int result = mlr_device_open(device, &weights, problem->shape->momentum > 0, error);
+    int result = mlr_cuda.open(device, &weights, problem->shape->momentum > 0, error);
     for (int clock = 0; clock < 2 && result == 0; clock++) {
         struct mlr_dense batch = batch_of(problem, 0);
         struct mlr_step step = step_of(problem, batch.count);
         size_t known = clock == 0 ? problem->shape->samples : 0;
-        result = mlr_device_items(*device, problem->samples, known, error);
-        result = result != 0 ? result : mlr_device_begin(*device, &weights, error);
-        result = result != 0 ? result : mlr_device_step(*device, &batch, &step, error);
-        result = result != 0 ? result : mlr_device_end(*device, &weights, &loss, error);
+        result = mlr_cuda.items(*device, problem->samples, known, error);
+        result = result != 0 ? result : mlr_cuda.begin(*device, &weights, error);
+        result = result != 0 ? result : mlr_cuda.step(*device, &batch, &step, error);
+        result = result != 0 ? result : mlr_cuda.end(*device, &weights, &loss, error);
     }
     return result;
 }
@@ -325,7 +325,7 @@ static void test_each_call_may_fail(void **state) {
             assert_null(strchr(error.text, '\n'));
         }
         emulation_fail(0);
-        mlr_device_close(device);
+        mlr_cuda.close(device);
         assert_int_equal(emulation_left(), 0);
         assert_true(call < 1000);
         if (result == 0 && failures < 30) {
@@ -344,14 +344,14 @@ static void test_little_memory(void **state) {
     emulation_set_memory(room);
     problem_open(&problem, &SHAPES[4]); /* 3 MB of samples, 31 kB of weights */
     struct mlr_weights weights = weights_of(&problem, problem.device);
-    assert_done(mlr_device_open(&device, &weights, false, &error), &error);
-    assert_done(mlr_device_items(device, problem.samples, problem.shape->samples, &error), &error);
+    assert_done(mlr_cuda.open(&device, &weights, false, &error), &error);
+    assert_done(mlr_cuda.items(device, problem.samples, problem.shape->samples, &error), &error);
     others_change_rows(&problem);
     assert_same_loss(&problem, device_clock(device, &problem, true), cpu_clock(&problem, true));
     assert_same_change(&problem);
-    mlr_device_close(device);
+    mlr_cuda.close(device);
     emulation_set_memory(1 << 14);
-    assert_int_equal(mlr_device_open(&device, &weights, false, &error), AML_ENOMEM);
+    assert_int_equal(mlr_cuda.open(&device, &weights, false, &error), AML_ENOMEM);
     assert_null(device);
     assert_non_null(strstr(error.text, "CUDA: cudaMalloc of 0.0 MB for"));
     assert_int_equal(emulation_left(), 0);

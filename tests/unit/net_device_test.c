@@ -55,29 +55,29 @@ static void check_steps(struct net_device *device, struct trial *trial, const ch
     FREED float *gradient = zeros(count);
     struct nn_loss cpu = trial_loss(trial);
     trial_gradient(trial, 1, expected);
-    assert_done(net_device_begin(device, trial->parameters, &error), &error);
-    assert_done(net_device_step(device, &trial->batch, true, &error), &error);
-    assert_done(net_device_end(device, 0.25F, gradient, &loss, &error), &error);
+    assert_done(net_cuda.begin(device, trial->parameters, &error), &error);
+    assert_done(net_cuda.step(device, &trial->batch, true, &error), &error);
+    assert_done(net_cuda.end(device, 0.25F, gradient, &loss, &error), &error);
     assert_same_loss(text, loss, cpu);
-    assert_done(net_device_begin(device, trial->parameters, &error), &error);
-    assert_done(net_device_step(device, &trial->batch, true, &error), &error);
-    assert_done(net_device_end(device, 0.75F, gradient, &loss, &error), &error); /* adds to the gradient */
+    assert_done(net_cuda.begin(device, trial->parameters, &error), &error);
+    assert_done(net_cuda.step(device, &trial->batch, true, &error), &error);
+    assert_done(net_cuda.end(device, 0.75F, gradient, &loss, &error), &error); /* adds to the gradient */
     assert_same_gradient(text, gradient, expected, count);
 
     struct compute_batch all = trial->batch;
     trial->batch.keys = NULL;
     cpu = trial_loss(trial);
     struct compute_batch part = trial->batch;
-    assert_done(net_device_begin(device, trial->parameters, &error), &error);
+    assert_done(net_cuda.begin(device, trial->parameters, &error), &error);
     for (part.count = 4; part.samples < all.samples + all.count * all.stride;) {
-        assert_done(net_device_step(device, &part, false, &error), &error);
+        assert_done(net_cuda.step(device, &part, false, &error), &error);
         part.samples += part.count * part.stride;
         part.labels += part.count;
         part.count = all.count - 4;
     }
     part.count = 0;
-    assert_done(net_device_step(device, &part, true, &error), &error);
-    assert_done(net_device_end(device, 1, NULL, &loss, &error), &error);
+    assert_done(net_cuda.step(device, &part, true, &error), &error);
+    assert_done(net_cuda.end(device, 1, NULL, &loss, &error), &error);
     assert_same_loss(text, loss, cpu);
     trial->batch = all;
 }
@@ -87,16 +87,16 @@ static void check_network(const struct trial_network *network) {
     struct net_device *device;
     struct error error = {0};
     trial_open(&trial, network->text, network->input, 1);
-    assert_done(net_device_open(&device, &trial.network, &error), &error);
-    assert_done(net_device_room(device, 1, &error), &error);
-    assert_done(net_device_room(device, TRIAL_SAMPLES, &error), &error);
+    assert_done(net_cuda.open(&device, &trial.network, &error), &error);
+    assert_done(net_cuda.room(device, 1, &error), &error);
+    assert_done(net_cuda.room(device, TRIAL_SAMPLES, &error), &error);
     for (int clock = 0; clock < 2; clock++) {
         check_steps(device, &trial, network->text);
         for (size_t i = 0; i < trial.network.parameters; i++) {
             trial.parameters[i] *= 1.1F;
         }
     }
-    net_device_close(device);
+    net_cuda.close(device);
 }
 
 static void test_steps_are_the_same_as_on_the_cpu(void **state) {
@@ -109,10 +109,10 @@ static void test_batches_that_are_too_large(void **state) {
     struct network network = trial_parsed("dense 65536", &TRIAL_VECTORS);
     struct net_device *device;
     struct error error = {0};
-    assert_done(net_device_open(&device, &network, &error), &error);
-    assert_int_equal(net_device_room(device, 1 << 24, &error), AML_ENOMEM);
+    assert_done(net_cuda.open(&device, &network, &error), &error);
+    assert_int_equal(net_cuda.room(device, 1 << 24, &error), AML_ENOMEM);
     assert_non_null(strstr(error.text, "use a smaller --batch"));
-    net_device_close(device);
+    net_cuda.close(device);
 }
 
 #ifdef DEVICE_EMULATED
@@ -125,11 +125,11 @@ static void test_work_that_is_done_at_once(void **state) {
 /* Runs a clock. Returns the first failed call's error, or 0. */
 static int clock_on(struct trial *trial, struct net_device **device, float *gradient, struct error *error) {
     struct nn_loss loss;
-    int result = net_device_open(device, &trial->network, error);
-    result = result != 0 ? result : net_device_room(*device, TRIAL_SAMPLES, error);
-    result = result != 0 ? result : net_device_begin(*device, trial->parameters, error);
-    result = result != 0 ? result : net_device_step(*device, &trial->batch, true, error);
-    return result != 0 ? result : net_device_end(*device, 1, gradient, &loss, error);
+    int result = net_cuda.open(device, &trial->network, error);
+    result = result != 0 ? result : net_cuda.room(*device, TRIAL_SAMPLES, error);
+    result = result != 0 ? result : net_cuda.begin(*device, trial->parameters, error);
+    result = result != 0 ? result : net_cuda.step(*device, &trial->batch, true, error);
+    return result != 0 ? result : net_cuda.end(*device, 1, gradient, &loss, error);
 }
 
 static void test_each_call_may_fail(void **state) {
@@ -149,7 +149,7 @@ static void test_each_call_may_fail(void **state) {
             assert_null(strchr(error.text, '\n'));
         }
         emulation_fail(0);
-        net_device_close(device);
+        net_cuda.close(device);
         assert_int_equal(emulation_left(), 0);
         assert_true(call < 1000);
     }
@@ -162,15 +162,15 @@ static void test_little_memory(void **state) {
     struct net_device *device;
     struct error error = {0};
     trial_open(&trial, "conv 4x3, pool 2, dense 9", &TRIAL_IMAGES, 1);
-    assert_done(net_device_open(&device, &trial.network, &error), &error);
+    assert_done(net_cuda.open(&device, &trial.network, &error), &error);
     emulation_set_memory((size_t)1 << 16);
-    assert_int_equal(net_device_room(device, 10000, &error), AML_ENOMEM);
+    assert_int_equal(net_cuda.room(device, 10000, &error), AML_ENOMEM);
     assert_non_null(strstr(error.text, "MB for the values of a batch (see --batch): out of memory"));
     assert_null(strchr(error.text, '\n'));
-    net_device_close(device);
+    net_cuda.close(device);
     assert_int_equal(emulation_left(), 0);
     emulation_set_memory(1 << 10);
-    assert_int_equal(net_device_open(&device, &trial.network, &error), AML_ENOMEM);
+    assert_int_equal(net_cuda.open(&device, &trial.network, &error), AML_ENOMEM);
     assert_null(device);
     assert_int_equal(emulation_left(), 0);
     emulation_set_memory((size_t)1 << 30);
