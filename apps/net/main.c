@@ -187,9 +187,9 @@ static int check_options(aml_worker *worker, struct net *net, struct aml_table *
 /* Sets whether the survey computes the features' sums for standardization. It does not for idx data and images,
  * whose values are bytes, unless an option requests it. */
 static int choose_statistics(aml_worker *worker, struct samples_input *input, struct error *error) {
-    bool lines = false;
-    int result = samples_input_has_images(input) ? 0 : samples_are_lines(&input->file, &lines, error);
-    bool chosen = input->scale.kind == SCALE_AUTO && lines;
+    enum samples_format format;
+    int result = samples_find_format(&input->file, &format, error);
+    bool chosen = input->scale.kind == SCALE_AUTO && format != SAMPLES_IDX && format != SAMPLES_TAR;
     input->with_statistics = (chosen || input->scale.kind == SCALE_STANDARD) && !aml_only_checks(worker);
     input->sums_alone = true;
     input->shift_scaled = true;

@@ -207,13 +207,13 @@ static int survey_others(aml_worker *worker, struct samples_input *input) {
 
 int samples_input_survey(aml_worker *worker, struct samples_input *input) {
     struct error error = {0};
-    bool criteo = false;
+    enum samples_format format;
     samples_survey_close(&input->survey);
     free(input->zeros);
     input->zeros = NULL;
     input->seed = aml_seed(worker);
-    int result = app_result(worker, samples_are_criteo(&input->file, &criteo, &error), &error);
-    result = result == 0 ? (criteo ? survey_criteo : survey_others)(worker, input) : result;
+    int result = app_result(worker, samples_find_format(&input->file, &format, &error), &error);
+    result = result == 0 ? (format == SAMPLES_CRITEO ? survey_criteo : survey_others)(worker, input) : result;
     input->scale.features = input->survey.features;
     input->scale.maxima = input->survey.maxima;
     return result;
@@ -545,12 +545,12 @@ static int read_idx(aml_worker *worker, const struct samples_input *input, const
 static int read_files(aml_worker *worker, const struct samples_input *input, const struct samples_file *file,
                       enum aml_item_use use) {
     struct error error = {0};
-    bool lines = false;
+    enum samples_format format;
     if (samples_input_has_images(input)) {
         return input_images_read(worker, input, file->files, use);
     }
-    int result = app_result(worker, samples_are_lines(file, &lines, &error), &error);
-    return result != 0 ? result : lines ? read_lines(worker, input, file, use) : read_idx(worker, input, file, use);
+    int result = app_result(worker, samples_find_format(file, &format, &error), &error);
+    return result != 0 ? result : (format == SAMPLES_IDX ? read_idx : read_lines)(worker, input, file, use);
 }
 
 int samples_input_read(aml_worker *worker, void *context) {

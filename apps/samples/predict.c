@@ -146,8 +146,8 @@ static int choose_images(struct run *run, bool *images, struct error *error) {
 /* Sets the format. The model decides whether samples are Criteo lines, or have numbered indexes. */
 static int choose_format(struct run *run, struct error *error) {
     bool hashed = run->model->hash.bits > 0;
-    bool criteo = false;
-    int result = hashed ? 0 : samples_are_criteo(&run->file, &criteo, error);
+    enum samples_format format = run->file.format;
+    int result = hashed ? 0 : samples_find_format(&run->file, &format, error);
     if (result != 0) {
         return result;
     }
@@ -155,7 +155,7 @@ static int choose_format(struct run *run, struct error *error) {
         return error_set(error, AML_EINPUT, "--format %s: expected criteo, as %s was trained on Criteo lines",
                          run->format, run->model_path);
     }
-    if (criteo) {
+    if (!hashed && format == SAMPLES_CRITEO) {
         return error_set(error, AML_EINPUT, "%s: these are Criteo lines, but %s was not trained on such",
                          run->file.path, run->model_path);
     }

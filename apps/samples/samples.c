@@ -622,22 +622,45 @@ static int read_line(struct reading *r, char *line, size_t length) {
     return read_column_line(r, line, length);
 }
 
-/* Reads a line of a run, which has a line end, in place. */
-static int read_run_line(struct reading *r, char *line, size_t length) {
-    line[length] = '\0';
-    return read_line(r, line, length);
+/* The lines of text [next, end), each with its end. */
+struct line_walk {
+    const char *next, *end;
+    /* The first line feed from `next` on; NULL: not known yet. It is kept, so that lines ending in CR don't search for
+     * it each time. */
+    const char *feed;
+    const char *zero; /* the first zero byte, or NULL */
+    bool with_cr;
+};
+
+static struct line_walk walk_lines(const char *text, size_t size) {
+    return (struct line_walk){.next = text,
+                              .end = text + size,
+                              .zero = memchr(text, '\0', size),
+                              .with_cr = memchr(text, '\r', size) != NULL};
 }
 
-/* Returns the length of the line at `text`, which has a line end. *feed is the first line feed from there on, or
- * NULL if it is not known yet. It is kept between calls, so that lines ending in CR don't search for it each time. */
-static size_t line_length(const char *text, size_t left, bool with_cr, const char **feed) {
-    if (*feed == NULL || *feed < text) {
-        *feed = memchr(text, '\n', left);
-        *feed = *feed != NULL ? *feed : text + left;
+/* Takes the next line. *line is NULL when there is none. */
+static int next_line(struct reading *r, struct line_walk *walk, const char **line, size_t *length) {
+    const char *text = walk->next;
+    size_t left = (size_t)(walk->end - text);
+    *line = NULL;
+    if (left == 0) {
+        return 0;
     }
-    size_t length = (size_t)(*feed - text);
-    const char *cr = with_cr ? memchr(text, '\r', length) : NULL;
-    return cr != NULL ? (size_t)(cr - text) : length;
+    if (walk->feed == NULL || walk->feed < text) {
+        walk->feed = memchr(text, '\n', left);
+        walk->feed = walk->feed != NULL ? walk->feed : walk->end;
+    }
+    size_t to_feed = (size_t)(walk->feed - text);
+    const char *cr = walk->with_cr ? memchr(text, '\r', to_feed) : NULL;
+    *length = cr != NULL ? (size_t)(cr - text) : to_feed;
+    *line = text;
+    walk->next = text_next_line(text + *length);
+    r->lines.number++;
+    if (walk->zero != NULL && walk->zero < text + *length) {
+        return bad_line(r, "expected text, got a zero byte");
+    }
+    return *length <= SAMPLES_LINE_MAX ? 0 : bad_line(r, "expected a line of at most %d bytes", SAMPLES_LINE_MAX);
 }
 
 static int read_lines(struct reading *r) {
@@ -816,15 +839,6 @@ static bool begins_as_idx(const struct text_lines *lines) {
     return lines->held >= 2 && lines->bytes[0] == 0 && lines->bytes[1] == 0;
 }
 
-/* Detects idx; the lines of a file decide among the other formats. */
-static int detect_idx(struct reading *r) {
-    int result = text_lines_fill(&r->lines, 2, r->error);
-    if (result == 0 && begins_as_idx(&r->lines)) {
-        r->format = SAMPLES_IDX;
-    }
-    return result;
-}
-
 static size_t file_count(const struct samples_file *file) {
     return file->files != NULL ? file->files->count : 1;
 }
@@ -855,7 +869,8 @@ static int check_samples(const struct reading *r) {
 }
 
 static int read_any(struct reading *r) {
-    int result = r->format == SAMPLES_AUTO ? detect_idx(r) : 0;
+    int result = r->format == SAMPLES_AUTO ? text_lines_fill(&r->lines, 2, r->error) : 0;
+    r->format = r->format == SAMPLES_AUTO && begins_as_idx(&r->lines) ? SAMPLES_IDX : r->format;
     if (result == 0 && r->format == SAMPLES_IDX && file_count(r->file) > 1) {
         return refuse_idx_files(r->file, r->error);
     }
@@ -1078,10 +1093,6 @@ static int survey_usual_line(struct surveyor *surveyor, const char *line, const 
 static int survey_line(struct surveyor *surveyor, const char *line, size_t length) {
     struct reading *r = surveyor->reading;
     bool usual;
-    r->lines.number++;
-    if (length > SAMPLES_LINE_MAX) {
-        return bad_line(r, "expected a line of at most %d bytes", SAMPLES_LINE_MAX);
-    }
     int result = survey_usual_line(surveyor, line, line + length, &usual);
     if (usual || result != 0) {
         return result;
@@ -1108,10 +1119,8 @@ static void add_chunk(struct samples_places *places, const struct samples_chunk 
 static int survey_chunk(void *context, unsigned thread, const struct line_chunk *chunk) {
     struct surveyor *surveyor = context;
     struct samples_places *places = &surveyor->survey->places;
-    const char *end = chunk->text + chunk->size;
-    const char *zero = memchr(chunk->text, '\0', chunk->size);
-    bool with_cr = memchr(chunk->text, '\r', chunk->size) != NULL;
-    int result = 0;
+    struct reading *r = surveyor->reading;
+    struct line_walk walk = walk_lines(chunk->text, chunk->size);
     (void)thread;
     add_chunk(places, &(struct samples_chunk){.file = surveyor->file,
                                               .split = chunk->extent,
@@ -1121,18 +1130,19 @@ static int survey_chunk(void *context, unsigned thread, const struct line_chunk 
     places->end += chunk->size;
     surveyor->survey->text += hash_bytes((const void *)chunk->text, chunk->size,
                                          hash_pair((uint64_t)surveyor->file << 32 | chunk->extent, chunk->offset));
-    const char *feed = NULL;
-    for (const char *line = chunk->text; line < end && result == 0;) {
-        size_t length = line_length(line, (size_t)(end - line), with_cr, &feed);
-        if (zero != NULL && zero < line + length) {
-            surveyor->reading->lines.number++;
-            return bad_line(surveyor->reading, "expected text, got a zero byte");
+    for (;;) {
+        const char *line;
+        size_t length;
+        int result = next_line(r, &walk, &line, &length);
+        if (result != 0 || line == NULL) {
+            return result;
         }
-        surveyor->reading->sample.place = places->end - chunk->size + (uint64_t)(line - chunk->text);
+        r->sample.place = places->end - chunk->size + (uint64_t)(line - chunk->text);
         result = survey_line(surveyor, line, length);
-        line = text_next_line(line + length);
+        if (result != 0) {
+            return result;
+        }
     }
-    return result;
 }
 
 static int survey_file(struct surveyor *surveyor, struct reading *r) {
@@ -1211,15 +1221,25 @@ static int survey_idx(const struct samples_file *file, struct samples_survey *su
     return result;
 }
 
-/* Sets *is_idx for a file of unknown format. */
-static int find_idx(const struct samples_file *file, bool *is_idx, struct error *error) {
+int samples_find_format(const struct samples_file *file, enum samples_format *format, struct error *error) {
     struct text_lines lines;
-    int result = source_lines_open(&lines, file->path, SAMPLES_LINE_MAX, error);
-    if (result == 0) {
-        result = text_lines_fill(&lines, 2, error);
-        *is_idx = result == 0 && begins_as_idx(&lines);
-        text_lines_close(&lines);
+    char *line = NULL;
+    size_t length = 0;
+    *format = file->format;
+    int result = file->format == SAMPLES_AUTO ? source_lines_open(&lines, file->path, SAMPLES_LINE_MAX, error) : 0;
+    if (result != 0 || file->format != SAMPLES_AUTO) {
+        return result;
     }
+    result = text_lines_fill(&lines, 2, error);
+    bool idx = result == 0 && begins_as_idx(&lines);
+    bool more = !idx && file->labels_path == NULL;
+    while (result == 0 && more && length == 0) {
+        result = text_lines_next(&lines, &line, &length, error);
+        more = line != NULL;
+    }
+    bool criteo = result == 0 && line != NULL && criteo_recognized(line, length);
+    *format = idx ? SAMPLES_IDX : criteo ? SAMPLES_CRITEO : SAMPLES_AUTO;
+    text_lines_close(&lines);
     return result;
 }
 
@@ -1244,11 +1264,12 @@ int samples_survey(const struct samples_file *file, const struct samples_wanted 
                    struct error *error) {
     struct samples_file from = *file;
     struct surveyor surveyor = {.survey = survey, .wanted = wanted};
-    bool is_idx = file->format == SAMPLES_IDX;
+    enum samples_format format;
     *survey = (struct samples_survey){.features = 0};
     from.index_base = wanted->base ? 0 : file->index_base;
     from.numbering = NULL;
-    int result = file->format == SAMPLES_AUTO ? find_idx(file, &is_idx, error) : 0;
+    int result = samples_find_format(file, &format, error);
+    bool is_idx = format == SAMPLES_IDX;
     if (result == 0 && is_idx && file_count(file) > 1) {
         result = refuse_idx_files(file, error);
     } else if (result == 0 && is_idx && !reads_values(wanted)) {
@@ -1295,13 +1316,6 @@ int samples_survey(const struct samples_file *file, const struct samples_wanted 
 
 /* ---- Files of lines: any parts, in several threads ---- */
 
-int samples_are_lines(const struct samples_file *file, bool *lines, struct error *error) {
-    bool is_idx = file->format == SAMPLES_IDX;
-    int result = file->format == SAMPLES_AUTO ? find_idx(file, &is_idx, error) : 0;
-    *lines = !is_idx;
-    return result;
-}
-
 enum { HEAD_READ = 1 };
 
 /* Ends the reading at the first sample. */
@@ -1341,28 +1355,32 @@ static uint64_t place_in(const struct samples_run *run, const char *line) {
 /* Reads the run's lines. `copy` is a copy of its text that may be changed; NULL if no change is needed. */
 static int read_run_lines(struct reading *r, char *copy, const char **at) {
     const struct samples_run *run = r->run;
-    const char *end = run->text + run->size;
-    bool with_cr = memchr(run->text, '\r', run->size) != NULL;
-    const char *feed = NULL;
-    for (const char *line = run->text + run->skip; line < end;) {
-        size_t length = line_length(line, (size_t)(end - line), with_cr, &feed);
-        bool empty = r->format == SAMPLES_CRITEO ? length == 0 : text_is_line_end(*text_skip_blanks(line));
+    struct line_walk walk = walk_lines(run->text + run->skip, run->size - run->skip);
+    for (;;) {
+        const char *line;
+        size_t length;
+        int result = next_line(r, &walk, &line, &length);
         *at = line;
-        if (length > SAMPLES_LINE_MAX) {
-            return bad_line(r, "expected a line of at most %d bytes", SAMPLES_LINE_MAX);
+        if (result != 0 || line == NULL) {
+            return result;
         }
-        if (!empty) {
-            r->sample.place = place_in(run, line);
-            r->sample.number = run->named ? r->sample.place : r->sample.number;
-            int result = r->format == SAMPLES_CRITEO ? criteo_sample(r, line, length, copy)
-                                                     : read_run_line(r, copy + (line - run->text), length);
-            if (result != 0) {
-                return result;
-            }
+        bool empty = r->format == SAMPLES_CRITEO ? length == 0 : text_is_line_end(*text_skip_blanks(line));
+        if (empty) {
+            continue;
         }
-        line = text_next_line(line + length);
+        r->sample.place = place_in(run, line);
+        r->sample.number = run->named ? r->sample.place : r->sample.number;
+        if (r->format == SAMPLES_CRITEO) {
+            result = criteo_sample(r, line, length, copy);
+        } else {
+            char *own = copy + (line - run->text);
+            own[length] = '\0';
+            result = read_line(r, own, length);
+        }
+        if (result != 0) {
+            return result;
+        }
     }
-    return 0;
 }
 
 /* Whether the text of a run of Criteo lines must be copied, see criteo_take. */
@@ -1380,7 +1398,6 @@ int samples_read_run(const struct samples_file *file, const struct samples_head 
                         .error = error,
                         .run = run,
                         .columns = &head->columns};
-    const char *zero = memchr(run->text, '\0', run->size);
     bool criteo = head->format == SAMPLES_CRITEO;
     bool copies = !criteo || criteo_is_special(head, run);
     char *copy = copies ? malloc(run->size + 1) : NULL;
@@ -1388,10 +1405,8 @@ int samples_read_run(const struct samples_file *file, const struct samples_head 
     r.sample.labelled = true;
     r.sample.number = run->number;
     r.criteo = criteo ? calloc(1, sizeof *r.criteo) : NULL;
-    *at = zero;
-    if (zero != NULL) {
-        result = bad_line(&r, "expected text, got a zero byte");
-    } else if ((criteo && r.criteo == NULL) || (copies && copy == NULL)) {
+    *at = NULL;
+    if ((criteo && r.criteo == NULL) || (copies && copy == NULL)) {
         result = error_set(error, AML_ENOMEM, "no memory for lines of %zu bytes", run->size);
     } else {
         if (criteo) {
@@ -1425,31 +1440,6 @@ const struct samples_chunk *samples_find_chunk(const struct samples_places *plac
 }
 
 /* ---- Surveys of Criteo files, without reading them ---- */
-
-int samples_are_criteo(const struct samples_file *file, bool *criteo, struct error *error) {
-    struct text_lines lines;
-    char *line = NULL;
-    size_t length = 0;
-    *criteo = file->format == SAMPLES_CRITEO;
-    if (file->format != SAMPLES_AUTO || file->labels_path != NULL) {
-        return 0;
-    }
-    int result = source_lines_open(&lines, file->path, SAMPLES_LINE_MAX, error);
-    if (result != 0) {
-        return result;
-    }
-    result = text_lines_fill(&lines, 2, error);
-    bool idx = result == 0 && begins_as_idx(&lines);
-    while (result == 0 && !idx && length == 0) {
-        result = text_lines_next(&lines, &line, &length, error);
-        if (result != 0 || line == NULL) {
-            break;
-        }
-    }
-    *criteo = result == 0 && line != NULL && criteo_recognized(line, length);
-    text_lines_close(&lines);
-    return result;
-}
 
 int samples_survey_criteo(const struct samples_file *file, struct samples_survey *survey, struct error *error) {
     static const char *const texts[] = {"0", "1"};

@@ -123,6 +123,10 @@ typedef int samples_sink(void *context, const struct sample *sample, struct erro
  * can't be read, is malformed, or has no samples. */
 int samples_read(const struct samples_file *file, samples_sink *sink, void *context, struct error *error);
 
+/* Sets *format to file->format. If that is SAMPLES_AUTO, to SAMPLES_IDX or SAMPLES_CRITEO when the file begins so;
+ * otherwise the file has lines of another format. */
+int samples_find_format(const struct samples_file *file, enum samples_format *format, struct error *error);
+
 /* ---- Files of lines: any parts, in several threads ---- */
 
 /* What the beginning of a file of lines shows about all its lines. */
@@ -146,8 +150,6 @@ struct samples_run {
     uint64_t number; /* number of the run's first sample, unless `named` */
 };
 
-/* Sets *lines to whether the file has lines, which all formats but idx have. */
-int samples_are_lines(const struct samples_file *file, bool *lines, struct error *error);
 /* Reads the beginning of the file at file->path, up to its first sample. file->label_optional must be false. Returns
  * 0, and samples_head_close must follow; or an error of samples_read. */
 int samples_read_head(const struct samples_file *file, struct samples_head *head, struct error *error);
@@ -211,8 +213,6 @@ struct samples_wanted {
  * follow. */
 int samples_survey(const struct samples_file *file, const struct samples_wanted *wanted, struct samples_survey *survey,
                    struct error *error);
-/* Sets *criteo to whether the file has format SAMPLES_CRITEO. With SAMPLES_AUTO, the first line decides. */
-int samples_are_criteo(const struct samples_file *file, bool *criteo, struct error *error);
 /* Makes the survey of a file of Criteo lines without reading it. The features are the hash's slots, and the labels
  * are 0 and 1. The number of samples is estimated from the file's beginning, with the same result in every process. */
 int samples_survey_criteo(const struct samples_file *file, struct samples_survey *survey, struct error *error);

@@ -144,10 +144,10 @@ static void check_like(const struct samples_file *file, uint64_t samples) {
 /* Checks the detection of Criteo lines and the estimate of their number. */
 static void check_criteo(const struct samples_file *file) {
     struct error error = {0};
-    bool criteo = false;
-    int result = samples_are_criteo(file, &criteo, &error);
-    FUZZ_CHECK(result == 0 ? error.code == 0 : result == AML_EINPUT && !criteo);
-    FUZZ_CHECK(result != 0 || criteo || file->format != SAMPLES_CRITEO);
+    enum samples_format format;
+    int result = samples_find_format(file, &format, &error);
+    FUZZ_CHECK(result == 0 ? error.code == 0 : result == AML_EINPUT && format == SAMPLES_AUTO);
+    FUZZ_CHECK(file->format == SAMPLES_AUTO || format == file->format);
     struct samples_survey survey;
     result = samples_survey_criteo(file, &survey, &error);
     FUZZ_CHECK(result == 0 || result == AML_EINPUT);
@@ -160,8 +160,8 @@ static void check_criteo(const struct samples_file *file) {
 
 static bool is_idx(const struct samples_file *file) {
     struct error error = {0};
-    bool lines = false;
-    return samples_are_lines(file, &lines, &error) != 0 || !lines;
+    enum samples_format format;
+    return samples_find_format(file, &format, &error) != 0 || format == SAMPLES_IDX;
 }
 
 static int make_file(const uint8_t *data, size_t size, char path[32]) {

@@ -1075,10 +1075,10 @@ TEST(criteo) {
                 fail_msg("%s", error.text);
             }
             assert_string_equal(record.text, expected);
-            bool criteo = false;
+            enum samples_format format;
             file.format = SAMPLES_AUTO;
-            assert_int_equal(samples_are_criteo(&file, &criteo, &error), 0);
-            assert_true(criteo);
+            assert_int_equal(samples_find_format(&file, &format, &error), 0);
+            assert_int_equal(format, SAMPLES_CRITEO);
             CLOSED_BY(samples_survey_close) struct samples_survey survey;
             assert_int_equal(samples_survey_criteo(&file, &survey, &error), 0);
             assert_int_equal(survey.features, 1 << 24);
