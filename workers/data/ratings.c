@@ -487,6 +487,15 @@ static int ratings_refuse_head(const struct ratings_reading *reading) {
                      reading->head.refusal.text);
 }
 
+/* Adds the number of lines of text[size], and of those that are not blank. */
+static void ratings_count(const char *text, size_t size, uint64_t *lines, uint64_t *filled) {
+    for (const char *p = text; p < text + size; ++*lines) {
+        const char *end = text_find_line_end(p);
+        *filled += text_skip_blanks(p) < end;
+        p = text_next_line(end);
+    }
+}
+
 static void ratings_retire(void *context, const struct line_chunk *chunk, int code) {
     struct ratings_reading *reading = context;
     const struct ratings_outcome *outcome = &reading->outcomes[chunk->slot];
@@ -494,11 +503,7 @@ static void ratings_retire(void *context, const struct line_chunk *chunk, int co
         ratings_refuse_head(reading);
         return;
     }
-    for (const char *p = chunk->text; p < chunk->text + chunk->skip; reading->lines++) {
-        const char *end = text_find_line_end(p);
-        reading->filled += text_skip_blanks(p) < end;
-        p = text_next_line(end);
-    }
+    ratings_count(chunk->text, chunk->skip, &reading->lines, &reading->filled);
     reading->lines += outcome->parsed.lines;
     reading->filled += outcome->parsed.count + outcome->parsed.left_out;
     if (code == 0 || outcome->by_sink) {
@@ -522,17 +527,11 @@ static void ratings_close(struct ratings_reading *reading) {
 
 /* ---- MatrixMarket's number of entries ---- */
 
-/* Counts the lines of a chunk that are not blank. */
+/* Counts the lines of a chunk that are not blank. There is one thread. */
 static int ratings_count_chunk(void *context, unsigned thread, const struct line_chunk *chunk) {
-    uint64_t *lines = context;
-    uint64_t count = 0;
+    uint64_t lines = 0;
     (void)thread;
-    for (const char *p = chunk->text; p < chunk->text + chunk->size;) {
-        const char *end = text_find_line_end(p);
-        count += text_skip_blanks(p) < end;
-        p = text_next_line(end);
-    }
-    __atomic_fetch_add(lines, count, __ATOMIC_RELAXED);
+    ratings_count(chunk->text, chunk->size, &lines, context);
     return 0;
 }
 
