@@ -264,7 +264,7 @@ static uint32_t prediction_values(const struct mlr_model *model, const struct sa
     bool centred = scale->centres != NULL; /* so that zeros have values, too */
     prediction_room(prediction, model->samples.labels.count, centred ? scale->features + sample->count : sample->count);
     if (centred) {
-        samples_model_values(&model->samples, sample, prediction->values + scale->features, prediction->values);
+        scale_all(scale, sample, prediction->values + scale->features, prediction->values);
         memcpy(prediction->places, model->places, scale->features * sizeof *prediction->places);
         return scale->features;
     }

@@ -41,16 +41,15 @@ static size_t add_row(struct drawn_set *drawn, const struct scale *scale, const 
                       const uint32_t *columns, float *scaled, size_t used) {
     const struct sample sample = {.features = from->features, .values = from->values, .count = from->count};
     float *room = scaled + scale->features;
-    uint32_t count = scale_sample(scale, &sample, room);
+    uint32_t count = scale->features;
     if (all) {
-        scale_zeros(scale, scaled);
-        for (uint32_t i = 0; i < count; i++) {
-            scaled[from->features[i]] = room[i];
-        }
+        scale_all(scale, &sample, room, scaled);
+    } else {
+        count = scale_sample(scale, &sample, scaled);
     }
-    for (uint32_t i = 0; i < (all ? scale->features : count); i++) {
+    for (uint32_t i = 0; i < count; i++) {
         uint32_t column = columns[all ? i : from->features[i]];
-        float value = all ? scaled[i] : room[i];
+        float value = scaled[i];
         if (column != UINT32_MAX && value != 0) {
             drawn->places[used] = column;
             drawn->values[used++] = value;

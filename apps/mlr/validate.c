@@ -166,17 +166,18 @@ static void matrix_close(struct matrix *x) {
     free(x->scratch);
 }
 
+static struct mlr_dense dense_of(const struct matrix *x) {
+    return (struct mlr_dense){.samples = x->dense, .stride = x->columns, .count = x->rows, .features = x->columns};
+}
+
 /* Computes logits = X W + b. */
 static void forward(const struct matrix *x, const float *weights, float *logits) {
     const struct mlr_weights w = {
         .rows = (float *)(uintptr_t)weights, .stride = x->classes, .bias = x->columns, .classes = x->classes};
+    const struct mlr_dense dense = dense_of(x);
     if (x->dense == NULL) {
         x->kernel.sparse_logits(&w, x->sparse, x->rows, logits);
-        return;
-    }
-    const struct mlr_dense dense = {
-        .samples = x->dense, .stride = x->columns, .count = x->rows, .features = x->columns};
-    if (x->with_narrow) {
+    } else if (x->with_narrow) {
         x->narrow.logits(&w, &dense, 0, x->rows, x->scratch, logits);
     } else {
         mlr_dense_logits(&w, &dense, 0, x->rows, logits);
@@ -186,31 +187,22 @@ static void forward(const struct matrix *x, const float *weights, float *logits)
 /* Computes the gradient: X' E, and the sums of E. */
 static void backward(const struct matrix *x, const float *errors, float *gradient) {
     size_t classes = x->classes;
+    const struct mlr_weights sums = {.rows = gradient, .stride = classes, .bias = x->columns, .classes = x->classes};
+    const struct mlr_step step = {.scale = -1};
     memset(gradient, 0, weight_count(x) * sizeof *gradient);
-    if (x->with_narrow) {
-        const struct mlr_weights sums = {
-            .rows = gradient, .stride = classes, .bias = x->columns, .classes = x->classes};
-        const struct mlr_dense dense = {
-            .samples = x->dense, .stride = x->columns, .count = x->rows, .features = x->columns};
-        const struct mlr_step step = {.scale = -1};
-        x->narrow.update(&sums, &dense, errors, &step, 0, x->columns);
-    } else if (x->dense != NULL) {
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)x->columns, (blasint)classes, (blasint)x->rows, 1,
-                    x->dense, (blasint)x->columns, errors, (blasint)classes, 0, gradient, (blasint)classes);
+    if (x->dense != NULL) {
+        const struct mlr_dense dense = dense_of(x);
+        (x->with_narrow ? x->narrow.update : mlr_dense_update)(&sums, &dense, errors, &step, 0, x->columns);
     }
-    for (size_t r = 0; r < x->rows; r++) {
-        const float *e = errors + r * classes;
-        for (uint32_t i = 0; x->sparse != NULL && i < x->sparse[r].count; i++) {
+    for (size_t r = 0; r < x->rows && x->sparse != NULL; r++) {
+        for (uint32_t i = 0; i < x->sparse[r].count; i++) {
             float *g = gradient + x->sparse[r].features[i] * classes;
             for (size_t k = 0; k < classes; k++) {
-                g[k] += x->sparse[r].values[i] * e[k];
+                g[k] += x->sparse[r].values[i] * errors[r * classes + k];
             }
         }
-        float *bias = gradient + x->columns * classes;
-        for (size_t k = 0; k < classes; k++) {
-            bias[k] += e[k];
-        }
     }
+    mlr_bias_update(&sums, errors, x->rows, &step);
 }
 
 /* ---- The loss of a fold ---- */

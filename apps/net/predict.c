@@ -54,7 +54,7 @@ static const float *predict(void *context, const struct sample *sample, uint32_t
         predictor->capacity = sample->count;
         predictor->scaled = memory_resized(predictor->scaled, predictor->capacity, sizeof *predictor->scaled);
     }
-    samples_model_values(&model->samples, sample, predictor->scaled, predictor->values);
+    scale_all(&model->samples.scale, sample, predictor->scaled, predictor->values);
     const struct compute_batch batch = {
         .samples = predictor->values, .stride = model->samples.scale.features, .count = 1, .labels = &label};
     compute_forward(&predictor->compute, model->parameters, &batch, 0);

@@ -190,12 +190,3 @@ void samples_model_close(struct samples_model *model) {
     free(model->centres);
     *model = (struct samples_model){0};
 }
-
-void samples_model_values(const struct samples_model *model, const struct sample *sample, float *scaled,
-                          float *values) {
-    uint32_t count = scale_sample(&model->scale, sample, scaled);
-    scale_zeros(&model->scale, values);
-    for (uint32_t i = 0; i < count; i++) {
-        values[sample->features != NULL ? sample->features[i] : i] = scaled[i];
-    }
-}

@@ -52,7 +52,4 @@ int samples_model_take_labels(struct model_file_reader *reader, uint32_t classes
 int samples_model_take_scale(struct model_file_reader *reader, struct samples_model *model);
 void samples_model_close(struct samples_model *model);
 
-/* Writes the scaled values of all features of a sample to values[features]. `scaled` has room for sample->count. */
-void samples_model_values(const struct samples_model *model, const struct sample *sample, float *scaled, float *values);
-
 #endif

@@ -80,6 +80,14 @@ void scale_zeros(const struct scale *scale, float *values) {
     }
 }
 
+void scale_all(const struct scale *scale, const struct sample *sample, float *scaled, float *values) {
+    uint32_t count = scale_sample(scale, sample, scaled);
+    scale_zeros(scale, values);
+    for (uint32_t i = 0; i < count; i++) {
+        values[sample->features != NULL ? sample->features[i] : i] = scaled[i];
+    }
+}
+
 void scale_pixels(const struct scale *scale, const unsigned char *pixels, float *values) {
     float factor = scale->kind == SCALE_BYTE ? 1.0F / 255 : 1;
     for (uint32_t i = 0; i < scale->features; i++) {

@@ -33,6 +33,8 @@ uint32_t scale_known(const struct scale *scale, const struct sample *sample);
 uint32_t scale_sample(const struct scale *scale, const struct sample *sample, float *values);
 /* Writes the scaled values of a sample of zeros to values[features]: 0 unless there are centres. */
 void scale_zeros(const struct scale *scale, float *values);
+/* Writes the scaled values of all features of a sample to values[features]. `scaled` has room for sample->count. */
+void scale_all(const struct scale *scale, const struct sample *sample, float *scaled, float *values);
 /* Like scale_sample, for a sample of pixels[features], with SCALE_NONE, SCALE_BYTE or SCALE_UNIT. */
 void scale_pixels(const struct scale *scale, const unsigned char *pixels, float *values);
 
