@@ -110,7 +110,7 @@ enum layout { LAYOUT_AUTO, LAYOUT_DENSE, LAYOUT_SPARSE };
 
 /* The values of options with a choice, as given on the command line. */
 struct mlr_names {
-    const char *layout, *device, *optimizer;
+    const char *layout, *optimizer;
 };
 
 /* Settings that `configure` chooses when options leave them open. */
@@ -133,7 +133,6 @@ struct mlr {
     /* Set by mlr_configure. */
     struct mlr_chosen chosen;
     enum layout layout;
-    enum nn_device device_choice;
     struct mlr_kernel kernel;
     bool narrow; /* dense with few classes: narrow_kernel computes the steps */
     struct mlr_narrow narrow_kernel;
@@ -153,7 +152,7 @@ struct mlr {
 
 /* Returns the optimizer's name. `auto` means Adam, unless samples are hashed or other options require plain steps. */
 static const char *optimizer_name(const struct mlr *mlr, bool hashed) {
-    bool plain = hashed || mlr->lag > 0 || mlr->rare > 0 || mlr->device_choice == NN_DEVICE_CUDA;
+    bool plain = hashed || mlr->lag > 0 || mlr->rare > 0 || mlr->input.device.choice == NN_DEVICE_CUDA;
     return strcmp(mlr->names.optimizer, "auto") != 0 ? mlr->names.optimizer
            : mlr->momentum > 0                       ? (plain ? "sgd" : "momentum")
            : plain                                   ? "sgd"
@@ -162,14 +161,11 @@ static const char *optimizer_name(const struct mlr *mlr, bool hashed) {
 
 static int take_choices(struct mlr *mlr, struct error *error) {
     static const char *const layouts[] = {"auto", "dense", "sparse", NULL};
-    int input = samples_input_choices(&mlr->input, error);
-    int layout = input < 0 ? input : app_choice("layout", mlr->names.layout, layouts, error);
-    int device = layout < 0 ? layout : nn_device_choice(mlr->names.device, error);
-    if (device < 0) {
-        return device;
+    int layout = app_choice("layout", mlr->names.layout, layouts, error);
+    if (layout < 0) {
+        return layout;
     }
     mlr->layout = (enum layout)layout;
-    mlr->device_choice = (enum nn_device)device;
     mlr->optimizer.name = optimizer_name(mlr, mlr->input.file.format == SAMPLES_CRITEO);
     mlr->optimizer.momentum = mlr->momentum;
     return optimizer_choose(&mlr->optimizer, error);
@@ -188,9 +184,8 @@ static bool sends_l2(const struct mlr *mlr) {
 
 static int check_options(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
-    int result = app_check_data(worker, "samples", mlr->input.data.values[0], mlr->input.test.values[0],
-                                mlr->input.test_fraction);
-    result = result != 0 ? result : app_result(worker, take_choices(mlr, &error), &error);
+    int result = samples_input_choices(worker, &mlr->input);
+    result = result == 0 ? app_result(worker, take_choices(mlr, &error), &error) : result;
     if (result == 0 && server_steps(mlr) && (mlr->lag > 0 || mlr->rare > 0)) {
         return aml_error(worker, AML_EINPUT, "--%s: expected --optimizer sgd, got %s", mlr->lag > 0 ? "lag" : "rare",
                          mlr->optimizer.name);
@@ -225,7 +220,7 @@ static int choose_layout(aml_worker *worker, struct mlr *mlr) {
 /* Sets mlr->with_device. With few classes `auto` chooses the CPU: a device would spend most of the time on copying
  * the weights, at the beginning and end of each clock. */
 static int choose_device(aml_worker *worker, struct mlr *mlr) {
-    bool asked = mlr->device_choice == NN_DEVICE_CUDA;
+    bool asked = mlr->input.device.choice == NN_DEVICE_CUDA;
     if (asked && !mlr->input.dense) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected dense samples, these are sparse (see --layout)");
     }
@@ -237,9 +232,9 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
     if (asked && server_steps(mlr)) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected --optimizer sgd, got %s", mlr->optimizer.name);
     }
-    mlr->with_device = asked || (mlr->device_choice == NN_DEVICE_AUTO && mlr->input.dense && !mlr->narrow &&
+    mlr->with_device = asked || (mlr->input.device.choice == NN_DEVICE_AUTO && mlr->input.dense && !mlr->narrow &&
                                  !transforms && !server_steps(mlr));
-    return mlr->with_device ? nn_device_find(worker, mlr->device_choice, &mlr->with_device) : 0;
+    return mlr->with_device ? nn_device_find(worker, mlr->input.device.choice, &mlr->with_device) : 0;
 }
 
 /* ---- Choices by the data ---- */
@@ -605,7 +600,7 @@ static int begin_device(aml_worker *worker, struct mlr *mlr) {
         int result = mlr_cuda.open(&mlr->device, &weights, mlr->momentum > 0, &error);
         if (result != 0) {
             mlr->with_device = false;
-            return mlr->device_choice == NN_DEVICE_AUTO ? 0 : nn_device_result(worker, result, &error);
+            return mlr->input.device.choice == NN_DEVICE_AUTO ? 0 : nn_device_result(worker, result, &error);
         }
     }
     return nn_device_result(worker, mlr_cuda.items(mlr->device, items, count, &error), &error);
@@ -972,7 +967,7 @@ int main(int argc, char **argv) {
     static const struct learner learner = {
         .together = 1024, .begin = mlr_begin_steps, .train = mlr_train, .test = mlr_test, .end = mlr_end_steps};
     struct mlr mlr = {.input = {.learner = &learner, .hashing = {.taken = true}},
-                      .names = {.layout = "auto", .device = "auto", .optimizer = "auto"},
+                      .names = {.layout = "auto", .optimizer = "auto"},
                       .lambda = -1,
                       .rare = -1};
     const char *predict = NULL; /* only for --help: predict.c parses `mlr --predict` */
@@ -982,7 +977,7 @@ int main(int argc, char **argv) {
         {"cross", "PAIRS", AML_OPTION_WORD, &mlr.input.hashing.crosses, 0, 0,
          "criteo: pairs' features too, such as C1xC2,I5xC3"},
         {"layout", "NAME", AML_OPTION_STRING, &mlr.names.layout, 0, 0, "dense or sparse; auto: by the zeros"},
-        {"device", "NAME", AML_OPTION_STRING, &mlr.names.device, 0, 0,
+        {"device", "NAME", AML_OPTION_STRING, &mlr.input.device.name, 0, 0,
          "cpu, or cuda for dense samples; auto: by the work"},
         {"iterations", "N", AML_OPTION_INTEGER, NULL, 0, 0, "passes over the data; not given: by the data"},
         {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 0, 1 << 24,

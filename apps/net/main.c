@@ -75,7 +75,7 @@ struct step {
 
 struct net {
     struct samples_input input; /* first */
-    const char *model_out, *layers, *device_name;
+    const char *model_out, *layers;
     int64_t batch;
     const char *optimizer;
     double lambda;
@@ -83,9 +83,8 @@ struct net {
     /* Set by net_configure. */
     double *centres, *factors; /* of the scale; NULL: the scale has none */
     struct network network;
-    bool drops;    /* there is dropout */
-    bool averages; /* nodes take local steps (aml_averages) */
-    enum nn_device device_choice;
+    bool drops;       /* there is dropout */
+    bool averages;    /* nodes take local steps (aml_averages) */
     bool with_device; /* on an accelerator */
     /* Allocated when needed, and then kept. */
     struct compute compute;
@@ -173,14 +172,8 @@ static int check_options(aml_worker *worker, struct net *net, struct aml_table *
     struct error error = {0};
     forget_scale(net);
     net->averages = aml_averages(worker) != 0;
-    int result = app_check_data(worker, "samples", input->data.values[0], input->test.values[0], input->test_fraction);
-    result = result != 0 ? result : app_result(worker, samples_input_choices(input, &error), &error);
-    result = result != 0 ? result : app_result(worker, choose_optimizer(net, table, &error), &error);
-    int device = result != 0 ? result : nn_device_choice(net->device_name, &error);
-    if (device < 0) {
-        return app_result(worker, device, &error);
-    }
-    net->device_choice = (enum nn_device)device;
+    int result = samples_input_choices(worker, input);
+    result = result == 0 ? app_result(worker, choose_optimizer(net, table, &error), &error) : result;
     return result != 0 ? result : samples_input_check(worker, input, net->model_out);
 }
 
@@ -319,7 +312,7 @@ static int net_configure(aml_worker *worker, struct aml_app *app) {
     net->steps.clocks = (double)app->clocks_per_iteration;
     nn_blas_begin();
     result = samples_input_declare_transforms(worker, input, app);
-    return result != 0 ? result : nn_device_find(worker, net->device_choice, &net->with_device);
+    return result != 0 ? result : nn_device_find(worker, net->input.device.choice, &net->with_device);
 }
 
 static void start_row(void *context, uint64_t key, void *row) {
@@ -341,7 +334,7 @@ static int room_on_device(aml_worker *worker, struct net *net, size_t count) {
     net_cuda.close(net->device);
     net->device = NULL;
     net->with_device = false;
-    return net->device_choice == NN_DEVICE_AUTO ? 0 : nn_device_result(worker, result, &error);
+    return net->input.device.choice == NN_DEVICE_AUTO ? 0 : nn_device_result(worker, result, &error);
 }
 
 static int room_in_threads(aml_worker *worker, struct net *net, size_t count) {
@@ -712,14 +705,13 @@ int main(int argc, char **argv) {
         .together = 256, .begin = net_begin, .train = net_train, .test = net_test, .end = net_end};
     struct net net = {.input = {.learner = &learner},
                       .layers = "dense 128",
-                      .device_name = "auto",
                       .optimizer = "momentum",
                       .steps = {.schedule = {.decay = 1}, .momentum = MOMENTUM, .beta2 = BETA2}};
     const char *predict = NULL; /* only for --help: predict.c parses `net --predict` */
     const struct aml_option options[] = {
         {"layers", "TEXT", AML_OPTION_WORD, &net.layers, 0, 0,
          "such as 'conv 32x5, pool 2, dense 128'; also norm, dropout P (docs/net.md)"},
-        {"device", "NAME", AML_OPTION_STRING, &net.device_name, 0, 0, "cpu, or cuda; auto: cuda where it is"},
+        {"device", "NAME", AML_OPTION_STRING, &net.input.device.name, 0, 0, "cpu, or cuda; auto: cuda where it is"},
         {"batch", "N", AML_OPTION_INTEGER, &net.batch, 0, 1 << 24,
          "samples of a step, of all nodes together; 0: 128, of less than 512 samples a quarter"},
         {"optimizer", "NAME", AML_OPTION_WORD, &net.optimizer, 0, 0, "momentum, adam or sgd"},

@@ -15,7 +15,7 @@
 /* ---- Options ---- */
 
 struct aml_option *samples_input_options(struct samples_input *input, struct aml_option *options) {
-    input->format_name = input->scale_name = "auto";
+    input->format_name = input->scale_name = input->device.name = "auto";
     input->missing_name = "refuse";
     input->index_base = -1;
     const struct aml_option of_samples[SAMPLES_OPTIONS] = {
@@ -50,16 +50,20 @@ struct aml_option *samples_input_options(struct samples_input *input, struct aml
     return options + SAMPLES_OPTIONS;
 }
 
-int samples_input_choices(struct samples_input *input, struct error *error) {
-    int format = app_choice("format", input->format_name, samples_formats, error);
-    int scale = format < 0 ? format : app_choice("scale", input->scale_name, scale_kinds, error);
-    int missing = scale < 0 ? scale : app_choice("missing-labels", input->missing_name, samples_missing_names, error);
-    if (missing < 0) {
-        return missing;
+int samples_input_choices(aml_worker *worker, struct samples_input *input) {
+    struct error error = {0};
+    int result = app_check_data(worker, "samples", input->data.values[0], input->test.values[0], input->test_fraction);
+    int format = result != 0 ? result : app_choice("format", input->format_name, samples_formats, &error);
+    int scale = format < 0 ? format : app_choice("scale", input->scale_name, scale_kinds, &error);
+    int missing = scale < 0 ? scale : app_choice("missing-labels", input->missing_name, samples_missing_names, &error);
+    int device = missing < 0 ? missing : nn_device_choice(input->device.name, &error);
+    if (device < 0) {
+        return app_result(worker, device, &error);
     }
     input->file.missing = (enum samples_missing)missing;
     input->file.format = (enum samples_format)format;
     input->scale.kind = (enum scale_kind)scale;
+    input->device.choice = (enum nn_device)device;
     return 0;
 }
 

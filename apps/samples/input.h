@@ -9,6 +9,7 @@
 
 #include "agileml.h"
 #include "apps/app.h"
+#include "apps/nn/device.h"
 #include "apps/samples/model.h"
 #include "apps/samples/samples.h"
 #include "apps/samples/scale.h"
@@ -34,6 +35,12 @@ struct samples_hashing {
     const char *crosses;
 };
 
+/* Where the app computes. */
+struct samples_device {
+    const char *name; /* the value of the app's --device */
+    enum nn_device choice;
+};
+
 /* The context of an app begins with it (aml_app.context), zeroed but for what the app sets, and then set by
  * samples_input_options. */
 struct samples_input {
@@ -52,6 +59,7 @@ struct samples_input {
     int64_t channels;           /* channels of a pixel; 0: 1, or those of a tar file's first image */
     const char *image_size;     /* size of images in tar files; NULL: the first image's */
     struct samples_hashing hashing;
+    struct samples_device device;
     /* Partly set by the options, completed by `configure`. */
     struct samples_file file;
     struct scale scale;
@@ -77,8 +85,9 @@ struct aml_option *samples_input_options(struct samples_input *input, struct aml
 /* Checks the files of the options and lists them; the app has checked its choices before. `model_out`: see
  * app_check_files. In `configure`. */
 int samples_input_check(aml_worker *worker, struct samples_input *input, const char *model_out);
-/* Sets the format and the scaling, by their names. */
-int samples_input_choices(struct samples_input *input, struct error *error);
+/* Checks that there are samples, and sets what options give by a name: the format, the scaling and the device. In
+ * `configure`. */
+int samples_input_choices(aml_worker *worker, struct samples_input *input);
 
 /* Whether the samples are images in tar files. Then items are compressed images, from which transforms make dense
  * samples. Call it after samples_input_check. */
