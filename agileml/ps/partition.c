@@ -680,12 +680,12 @@ static void rows_keep(struct partition *partition, unsigned t, const uint32_t *s
     }
 }
 
-/* Copies packed rows into the table. */
-static void table_put(const struct table *table, const uint32_t *slots, uint32_t count, const unsigned char *values) {
-    const size_t row_bytes = table->spec->row_bytes;
+/* Copies encoded rows into the table. */
+static void table_put(const struct table *table, const uint32_t *slots, uint32_t count, enum wire_encoding encoding,
+                      const unsigned char *values) {
     for (uint32_t i = 0; i < count;) {
         uint32_t run = slots_run(slots + i, count - i);
-        memcpy(table_row(table, slots[i]), values + i * row_bytes, run * row_bytes);
+        values += rows_codec(encoding)->copy(&table->shape, table_row(table, slots[i]), values, run);
         i += run;
     }
 }
@@ -768,7 +768,7 @@ void partition_settle(struct partition *partition, unsigned t) {
         if (point != NULL) {
             rows_save(partition, point, t, put->slots, put->count, true);
         }
-        table_put(&partition->tables[t], put->slots, put->count, put->values->data);
+        table_put(&partition->tables[t], put->slots, put->count, put->encoding, put->values->data);
         late->settled = put->clock;
         contribution_close(put);
     }
@@ -917,7 +917,7 @@ static void contribution_apply(struct partition *partition, unsigned t, struct c
     if (one->writer != 0) {
         table_add(table, one);
     } else {
-        table_put(table, one->slots, one->count, one->values->data);
+        table_put(table, one->slots, one->count, one->encoding, one->values->data);
     }
     if (!kept) {
         contribution_close(one);
@@ -1077,7 +1077,7 @@ static void partition_undo(struct partition *partition, unsigned to) {
             if (saved->deltas != NULL) {
                 table_undo(table, saved);
             } else {
-                table_put(table, saved->slots, saved->count, saved->values);
+                table_put(table, saved->slots, saved->count, WIRE_FULL, saved->values);
             }
         }
     }
@@ -1165,7 +1165,8 @@ int partition_apply(struct partition *partition, struct error *error) {
         struct contribution rows = {.values = buffer_hold(views[v].value_frame),
                                     .slots = partition_view_slots(&partition->tables[views[v].table], &views[v], error),
                                     .count = views[v].count,
-                                    .clock = update->update.clock};
+                                    .clock = update->update.clock,
+                                    .encoding = views[v].encoding};
         if (rows.slots == NULL) {
             contribution_close(&rows);
             return error->code;
@@ -1196,7 +1197,7 @@ int partition_fill(struct partition *partition, const struct message *update, st
             return error->code;
         }
         table_stamp(table, slots, views[v].count, update->update.clock, 0);
-        table_put(table, slots, views[v].count, views[v].values);
+        table_put(table, slots, views[v].count, views[v].encoding, views[v].values);
         free(slots);
     }
     if (count >= 0 && !update->update.piece) {

@@ -172,7 +172,7 @@ int partition_rows(struct partition *partition, const struct rows_view *views, u
                 slots[count++] = slots[i];
             }
         }
-        message_add_slots(push, partition, views[v].table, slots, count, WIRE_FULL);
+        message_add_slots(push, partition, views[v].table, slots, count, rows_exact(&table->shape));
         free(slots);
     }
     return 0;
@@ -221,7 +221,7 @@ uint64_t partition_piece(struct partition *partition, uint64_t cursor, size_t by
             slot = changed_slots(partition, (unsigned)t, slot, 0, bytes / table->spec->row_bytes + 1, &count);
         }
         if (count > 0) {
-            message_add_slots(update, partition, (unsigned)t, partition->scratch, count, WIRE_FULL);
+            message_add_slots(update, partition, (unsigned)t, partition->scratch, count, rows_exact(&table->shape));
             next = slot < table->count ? t << 32 | slot : t + 1 < partition->job->table_count ? (t + 1) << 32 : 0;
             break;
         }
@@ -231,7 +231,9 @@ uint64_t partition_piece(struct partition *partition, uint64_t cursor, size_t by
 
 static int rows_fit(const struct partition *partition, unsigned t, uint64_t count, struct error *error) {
     const struct table_spec *spec = partition->tables[t].spec;
-    uint64_t row_bytes = spec->row_bytes > sizeof(uint64_t) ? spec->row_bytes : sizeof(uint64_t);
+    const struct row_shape *shape = &partition->tables[t].shape;
+    uint64_t row_bytes = rows_codec(rows_exact(shape))->bytes_max(shape);
+    row_bytes = row_bytes > sizeof(uint64_t) ? row_bytes : sizeof(uint64_t);
     if (count > WIRE_FRAME_BYTES_MAX / row_bytes) {
         return error_set(
             error, AML_ELIMIT,
@@ -295,7 +297,8 @@ int partition_changed(struct partition *partition, uint64_t from_clock, struct m
             changed_slots(partition, t, 0, from_clock, UINT32_MAX, &count);
             result = rows_fit(partition, t, count, error);
             if (result == 0) {
-                message_add_slots(update, partition, t, partition->scratch, count, WIRE_FULL);
+                message_add_slots(update, partition, t, partition->scratch, count,
+                                  rows_exact(&partition->tables[t].shape));
             }
         }
         if (result != 0) {

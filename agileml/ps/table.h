@@ -29,7 +29,7 @@ struct table_spec {
     uint64_t rows;             /* dense: keys are 0..rows-1; 0: sparse, any 64-bit key */
     bool whole;                /* workers' caches hold all rows or none, in order: slot == key */
     bool compressed;           /* flushed and pushed as WIRE_BF16: for float32 add tables only */
-    bool sparse;               /* flushed and pushed as WIRE_SPARSE: for add tables of whole numbers only */
+    bool sparse;               /* sent as WIRE_SPARSE: for add tables of whole numbers only */
     bool averaged;             /* under S-MA, rows become the mean of all nodes' rows; add tables of floats only */
     bool given;                /* with `sparse`: the app reports its changes; workers' caches keep no `base` */
     uint32_t row_guard;        /* bytes of zeros behind each row of a worker's cache, which nobody may write */

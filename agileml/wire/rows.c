@@ -332,7 +332,8 @@ static struct rows_view view_at(const struct message *message, size_t entry) {
 static bool encoding_allowed(const struct message *message, const struct row_shape *shape, unsigned encoding) {
     bool changes = message->type == MESSAGE_FLUSH || message->type == MESSAGE_PUSH ||
                    (message->type == MESSAGE_PEER && message->peer.service == SERVICE_LOTS);
-    return encoding == WIRE_FULL || (changes && encoding == (unsigned)shape->encoding);
+    return encoding == WIRE_FULL || (changes && encoding == (unsigned)shape->encoding) ||
+           (message->type == MESSAGE_UPDATE && encoding == (unsigned)rows_exact(shape));
 }
 
 int rows_check(const struct message *message, const struct row_shape *shapes, unsigned table_count,

@@ -24,7 +24,7 @@ struct row_shape {
     enum aml_type type;
     uint32_t width;              /* elements of a row */
     uint32_t row_bytes;          /* in memory: width x element size */
-    enum wire_encoding encoding; /* allowed in FLUSH, LOT_DONE and PUSH, besides WIRE_FULL */
+    enum wire_encoding encoding; /* allowed besides WIRE_FULL in FLUSH, LOT_DONE and PUSH; in UPDATE if it is exact */
     bool hidden;                 /* rows of states (ps/table.h): allowed in UPDATE alone */
 };
 
@@ -76,6 +76,11 @@ static inline const struct rows_codec *rows_codec(enum wire_encoding encoding) {
 
 static inline bool rows_rounded(enum wire_encoding encoding) {
     return rows_codec(encoding)->feed != NULL;
+}
+
+/* Returns the encoding in which rows travel that must arrive bit for bit. */
+static inline enum wire_encoding rows_exact(const struct row_shape *shape) {
+    return rows_rounded(shape->encoding) ? WIRE_FULL : shape->encoding;
 }
 
 /* ---- Frames ---- */

@@ -78,7 +78,8 @@ static void fuzz_rows(const struct message *message) {
         const struct row_shape *shape = &fuzz_shapes[views[v].table];
         FUZZ_CHECK(views[v].encoding == WIRE_FULL ||
                    ((message->type == MESSAGE_FLUSH || message->type == MESSAGE_PUSH) &&
-                    views[v].encoding == shape->encoding));
+                    views[v].encoding == shape->encoding) ||
+                   (message->type == MESSAGE_UPDATE && views[v].encoding == rows_exact(shape)));
         if (views[v].values != NULL) {
             FUZZ_CHECK(fuzz_values(&views[v], shape) == message->frames[2 + 2 * v]->size);
         }
