@@ -11,10 +11,6 @@ enum { FRAMES_MAX = 64, COMMAND_BYTES = 1024 };
 /* Only transient nodes work on the data, so only they crash at an item. */
 static const char stage_3[] = "--reliable 1 --transient 3 --stage 3";
 
-static bool sanitized(void) {
-    return getenv("PROTEUS_SANITIZED") != NULL;
-}
-
 static unsigned count(const char *text, const char *part) {
     unsigned found = 0;
     for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) {

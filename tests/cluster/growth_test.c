@@ -96,9 +96,8 @@ static void note_before(void) {
 }
 
 static bool has_grown(const struct process_usage *before, const struct process_usage *now) {
-    bool sanitized = getenv("PROTEUS_SANITIZED") != NULL; /* sanitizers keep freed memory for a while */
     return now->descriptors == 0 || now->descriptors > before->descriptors + DESCRIPTORS_MORE ||
-           (!sanitized && now->bytes > before->bytes + BYTES_MORE);
+           (!sanitized() && now->bytes > before->bytes + BYTES_MORE); /* sanitizers keep freed memory for a while */
 }
 
 /* Waits until no process uses more than before: closing may take time. */

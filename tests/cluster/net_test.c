@@ -79,7 +79,7 @@ PLAIN_TEST(zeros_are_skipped_alike) {
  * in either order. */
 TEST(layers_are_flushed_early) {
     static const char *const options[] = {LARGE, LARGE " --optimizer sgd --lambda 1e-3", LARGE " --compress bf16"};
-    for (size_t o = 0; o < (only_threads() ? 1 : sizeof options / sizeof options[0]); o++) {
+    for (size_t o = 0; o < (sanitized() ? 1 : sizeof options / sizeof options[0]); o++) {
         run_well("$run --threads 2 --reliable 2 --partitions 2 -- net " IMAGES " %s", options[o]);
         double loss = summary("loss");
         run_well("PROTEUS_LOG_LEVEL=info $run --threads 2 --reliable 2 --partitions 2 -- net " IMAGES
@@ -360,7 +360,7 @@ PLAIN_TEST(accuracy_on_mnist) {
     const char *source = getenv("PROTEUS_SOURCE");
     snprintf(shared, sizeof shared, "%s/../shared/data/class-mnist", source);
     char *resolved = realpath(shared, NULL);
-    if (resolved == NULL || getenv("PROTEUS_SANITIZED") != NULL) {
+    if (resolved == NULL || sanitized()) {
         free(resolved);
         print_message("skipped: the samples are not at hand in ../shared/data, or the build is slow\n");
         skip();

@@ -25,9 +25,12 @@ int shell_open_with_ratings(void **state) {
     return run("for u in 1 2 3 4 5; do for i in 1 2 3 4; do echo $u,$i,$(((u * i) %% 5 + 1)); done; done >ratings.csv");
 }
 
+bool sanitized(void) {
+    return getenv("PROTEUS_SANITIZED") != NULL;
+}
+
 bool only_threads(void) {
-    const char *sanitized = getenv("PROTEUS_SANITIZED");
-    return sanitized != NULL && strcmp(sanitized, "thread") == 0;
+    return sanitized() && strcmp(getenv("PROTEUS_SANITIZED"), "thread") == 0;
 }
 
 static int run_line(const char *command) {

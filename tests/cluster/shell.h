@@ -12,6 +12,8 @@ int shell_open(void **state);
 /* Like shell_open, and writes 20 ratings of 5 users to ratings.csv. */
 int shell_open_with_ratings(void **state);
 
+/* Whether a sanitizer runs. Then tests may leave out cases that run the same code as others. */
+bool sanitized(void);
 /* Whether the thread sanitizer runs. Then tests of an app skip what starts no new threads. */
 bool only_threads(void);
 

@@ -6,7 +6,7 @@
 
 /* Whether choices by measured times are checked: not in sanitized programs, which are slower. */
 static bool times_count(void) {
-    return getenv("PROTEUS_SANITIZED") == NULL;
+    return !sanitized();
 }
 
 /* Returns the number of iterations: fewer where choices by measured times are not checked. */
