@@ -68,6 +68,9 @@ enum { SAMPLES_MIN_RARE = 10000, ITERATIONS_RARE = 4, ENOUGH_RARE = 300000 };
 /* --batch 0 for these lines: the default iterations, up to ITERATIONS_RARE, have STEPS_RARE steps, if that needs no
  * steps of more than BATCH_MAX_RARE samples. */
 enum { STEPS_RARE = 64, BATCH_MAX_RARE = 8192 };
+/* --clocks-per-iteration 0 for these lines: a clock has so many steps, but an iteration at least CLOCKS_MIN_RARE clocks
+ * if it has the steps. As few samples share a slot, nodes need not see each other's steps at once (docs/mlr.md). */
+enum { STEPS_OF_CLOCK_RARE = 4, CLOCKS_MIN_RARE = 16 };
 /* The number of first Criteo lines that are drawn, and the result with which their sink then ends the reading. */
 enum { DRAWN_CRITEO = 4000, DRAWN_ALL = 1 };
 /* --lambda -1 when no sample could be drawn to choose lambda. */
@@ -422,9 +425,12 @@ static int64_t default_iterations(const struct mlr *mlr, int64_t clocks) {
 
 /* Sets the job's clocks and iterations, and how the rate falls over them. */
 static void choose_clocks(aml_worker *worker, struct mlr *mlr, struct aml_app *app) {
+    double steps = fmax(round(samples_input_training(&mlr->input) / (double)mlr->chosen.batch), 1);
+    if (rare_steps(mlr)) {
+        steps = fmax(ceil(steps / STEPS_OF_CLOCK_RARE), fmin(steps, CLOCKS_MIN_RARE));
+    }
     /* With one step per clock, the number of nodes changes only the speed. */
-    double samples = samples_input_training(&mlr->input);
-    int64_t clocks = (int64_t)fmin(fmax(round(samples / (double)mlr->chosen.batch), 1), CLOCKS_MAX);
+    int64_t clocks = (int64_t)fmin(steps, CLOCKS_MAX);
     int64_t given = aml_iterations(worker);
     clocks = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : clocks;
     app->clocks_per_iteration = clocks;
