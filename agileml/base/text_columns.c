@@ -47,16 +47,6 @@ bool text_role_has(const struct text_role *role, const char *name) {
     return false;
 }
 
-/* Returns the field in the column `place`, which must exist. */
-static struct text_field field_at(const char *line, const char *end, enum text_separator separator, int place) {
-    struct text_field field;
-    text_field_take(line, end, separator, &field);
-    for (int column = 0; column < place; column++) {
-        text_field_take(field.next, end, separator, &field);
-    }
-    return field;
-}
-
 int text_columns_find(const char *line, const char *end, enum text_separator separator, const struct text_role roles[],
                       size_t count, int places[], size_t *columns, struct error *error) {
     int found = 0;
@@ -80,7 +70,8 @@ int text_columns_find(const char *line, const char *end, enum text_separator sep
                 continue;
             }
             if (places[r] != TEXT_COLUMN_NONE) {
-                struct text_field first = field_at(line, end, separator, places[r]);
+                struct text_field first;
+                (void)text_field_at(line, end, separator, (size_t)places[r], &first);
                 return error_set(error, AML_EINPUT, "two columns name the %s: %d (%.*s) and %zu (%.*s)", roles[r].name,
                                  places[r] + 1, text_shown(first.length), first.text, *columns + 1,
                                  text_shown(field.length), field.text);

@@ -125,6 +125,26 @@ bool text_field_take(const char *p, const char *end, enum text_separator separat
     return true;
 }
 
+bool text_field_at(const char *line, const char *end, enum text_separator separator, size_t column,
+                   struct text_field *field) {
+    bool taken = text_field_take(line, end, separator, field);
+    for (size_t c = 0; c < column && taken; c++) {
+        taken = field->next != NULL && text_field_take(field->next, end, separator, field);
+    }
+    return taken;
+}
+
+size_t text_fields_count(const char *line, const char *end, enum text_separator separator) {
+    struct text_field field = {.next = line};
+    size_t count = 0;
+    for (; field.next != NULL; count++) {
+        if (!text_field_take(field.next, end, separator, &field)) {
+            return 0;
+        }
+    }
+    return count;
+}
+
 size_t text_field_copy(const struct text_field *field, char *to, size_t room) {
     size_t length = 0;
     for (size_t i = 0; i < field->length; i++) {

@@ -83,6 +83,13 @@ struct text_field {
  * closed on the line, or when the closing '"' is followed by more than blanks. Then *field is the rest of the line. */
 bool text_field_take(const char *p, const char *end, enum text_separator separator, struct text_field *field);
 
+/* Takes field number `column`, from 0, of the line [line, end). Returns false when the line has no such field, or bad
+ * quotes up to it. */
+bool text_field_at(const char *line, const char *end, enum text_separator separator, size_t column,
+                   struct text_field *field);
+/* Returns the number of fields of the line [line, end); 0 for bad quotes. */
+size_t text_fields_count(const char *line, const char *end, enum text_separator separator);
+
 /* Copies the field's text to to[room], with '""' as '"' when the field is quoted. Returns the copy's length, or
  * `room` + 1 when the text is longer than `room`. */
 size_t text_field_copy(const struct text_field *field, char *to, size_t room);

@@ -70,14 +70,7 @@ static enum kind kind_of(const struct text_field *field) {
 
 /* Returns the number of fields; 0 for bad quotes. */
 static uint32_t count_fields(const struct columns_line *line, enum text_separator separator) {
-    struct text_field field = {.next = line->text};
-    uint32_t count = 0;
-    for (; field.next != NULL; count++) {
-        if (!text_field_take(field.next, line->text + line->length, separator, &field)) {
-            return 0;
-        }
-    }
-    return count;
+    return (uint32_t)text_fields_count(line->text, line->text + line->length, separator);
 }
 
 /* Returns the line's fields, which the caller frees, and sets *count. *count is 0 for bad quotes or too many fields. */
@@ -96,33 +89,15 @@ static struct text_field *split(const struct columns_line *line, enum text_separ
 /* Takes field number `column` of a line. Returns false when the line has no such field. */
 static bool take_field(const struct finding *f, const struct columns_line *line, uint32_t column,
                        struct text_field *field) {
-    *field = (struct text_field){.next = line->text};
-    for (uint32_t c = 0; c <= column; c++) {
-        if (field->next == NULL ||
-            !text_field_take(field->next, line->text + line->length, f->table->separator, field)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Takes a line's last field; returns false for bad quotes. */
-static bool take_last(const struct finding *f, const struct columns_line *line, struct text_field *field) {
-    *field = (struct text_field){.next = line->text};
-    while (field->next != NULL) {
-        if (!text_field_take(field->next, line->text + line->length, f->table->separator, field)) {
-            return false;
-        }
-    }
-    return true;
+    return text_field_at(line->text, line->text + line->length, f->table->separator, column, field);
 }
 
 /* Returns whether the lines have `columns` fields and the last field of every data line is empty. */
 static bool ends_empty(const struct finding *f, uint32_t columns) {
     for (size_t l = 0; l < f->count; l++) {
         struct text_field last;
-        if (count_fields(&f->lines[l], f->table->separator) != columns || !take_last(f, &f->lines[l], &last) ||
-            last.length > 0 || last.quoted) {
+        if (count_fields(&f->lines[l], f->table->separator) != columns ||
+            !take_field(f, &f->lines[l], columns - 1, &last) || last.length > 0 || last.quoted) {
             return false;
         }
     }

@@ -68,13 +68,7 @@ static bool next_field(const struct head_line *line, struct text_field *field, i
 
 /* Whether all quotes are closed, as text_field_take wants them. */
 static bool is_well_quoted(const struct head_line *line) {
-    struct text_field field = {.next = line->text};
-    while (field.next != NULL) {
-        if (!text_field_take(field.next, line->end, line->separator, &field)) {
-            return false;
-        }
-    }
-    return true;
+    return text_fields_count(line->text, line->end, line->separator) > 0;
 }
 
 static int count_fields(const struct head_line *line) {
@@ -87,9 +81,8 @@ static int count_fields(const struct head_line *line) {
 
 /* The field of a column that exists. */
 static struct text_field field_of(const struct head_line *line, int place) {
-    struct text_field field = {.text = line->text};
-    for (int number = -1; number < place && next_field(line, &field, &number);) {
-    }
+    struct text_field field;
+    (void)text_field_at(line->text, line->end, line->separator, (size_t)place, &field);
     return field;
 }
 
