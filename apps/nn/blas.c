@@ -172,32 +172,30 @@ static void add_flat_patches(const struct nn_conv *conv, const float *patches, s
     }
 }
 
+/* Fills the workspace with the matrix of all patches, and multiplies it, or with `transposed` its transpose, by b with
+ * rows of filters: c = keep c + the product. */
+static void multiply_patches(const struct nn_conv *conv, const float *x, size_t x_stride, size_t n, float *workspace,
+                             bool transposed, const float *b, float keep, float *c) {
+    blasint outputs = (blasint)(n * conv->height * conv->width);
+    blasint depth = (blasint)(nn_conv_patch(conv) + 1);
+    blasint filters = (blasint)conv->filters;
+    bool flat = conv->channels == 1;
+    if (n > 0) {
+        (flat ? flat_patches : wide_patches)(conv, x, x_stride, n, workspace);
+        cblas_sgemm(CblasRowMajor, flat != transposed ? CblasTrans : CblasNoTrans, CblasNoTrans,
+                    transposed ? depth : outputs, filters, transposed ? outputs : depth, 1, workspace,
+                    flat ? outputs : depth, b, filters, keep, c, filters);
+    }
+}
+
 static void conv_forward(const struct nn_conv *conv, const float *x, size_t x_stride, const float *w, size_t n,
                          float *workspace, float *y) {
-    size_t outputs = n * conv->height * conv->width;
-    size_t depth = nn_conv_patch(conv) + 1;
-    bool flat = conv->channels == 1;
-    if (n == 0) {
-        return;
-    }
-    (flat ? flat_patches : wide_patches)(conv, x, x_stride, n, workspace);
-    cblas_sgemm(CblasRowMajor, flat ? CblasTrans : CblasNoTrans, CblasNoTrans, (blasint)outputs, (blasint)conv->filters,
-                (blasint)depth, 1, workspace, (blasint)(flat ? outputs : depth), w, (blasint)conv->filters, 0, y,
-                (blasint)conv->filters);
+    multiply_patches(conv, x, x_stride, n, workspace, false, w, 0, y);
 }
 
 static void conv_weights(const struct nn_conv *conv, const float *x, size_t x_stride, const float *dy, size_t n,
                          float *workspace, float *dw) {
-    size_t outputs = n * conv->height * conv->width;
-    size_t depth = nn_conv_patch(conv) + 1;
-    bool flat = conv->channels == 1;
-    if (n == 0) {
-        return;
-    }
-    (flat ? flat_patches : wide_patches)(conv, x, x_stride, n, workspace);
-    cblas_sgemm(CblasRowMajor, flat ? CblasNoTrans : CblasTrans, CblasNoTrans, (blasint)depth, (blasint)conv->filters,
-                (blasint)outputs, 1, workspace, (blasint)(flat ? outputs : depth), dy, (blasint)conv->filters, 1, dw,
-                (blasint)conv->filters);
+    multiply_patches(conv, x, x_stride, n, workspace, true, dy, 1, dw);
 }
 
 static void conv_inputs(const struct nn_conv *conv, const float *dy, const float *w, size_t n, float *workspace,
