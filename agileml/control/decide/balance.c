@@ -203,6 +203,7 @@ static bool relieve_servers(const struct aml_balance_view *view, struct aml_bala
         bool keeps = wait <= BALANCE_GAIN * clock && serves(&view->nodes[n]);
         others = keeps ? fmax(others, view->nodes[n].waits[AML_BALANCE_LONG].seconds) : others;
     }
+    assert(slow <= serving);
     double gain = clock > 0 ? (longest - others) / clock : 0;
     double holds = fmin(fmax(view->windows[AML_BALANCE_LONG], BALANCE_CLOCKS * clock), view->seconds_left);
     if (slow == 0 || 2 * slow > serving || gain <= BALANCE_GAIN || gain * holds <= BALANCE_COST + clock) {
@@ -297,6 +298,7 @@ static size_t straggler(const struct aml_balance_view *view) {
 /* Returns how many shards another node computes in a second, without its fixed part: the mean over the others. */
 static double usual_speed(const struct aml_balance_view *view, size_t without) {
     double speeds = 0;
+    assert(view->count >= 2);
     for (size_t n = 0; n < view->count; n++) {
         speeds += n != without ? 1 / view->nodes[n].speeds[AML_BALANCE_LONG].shard_seconds : 0;
     }

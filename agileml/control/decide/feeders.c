@@ -25,6 +25,7 @@ static void run_add(struct feeders_run *run, const struct feeders_view *view) {
  * likely. */
 static struct feeders_measure measure(const struct feeders *feeders) {
     const struct feeders_run *run = &feeders->run;
+    assert(run->count > 1);
     double count = run->count;
     double rate = run->rates / count;
     double variance = fmax(run->squares / count - rate * rate, 0) * count / (count - 1);
@@ -54,6 +55,7 @@ static double full_rate(const struct feeders_measure *measured) {
 /* Returns the rate with other numbers of feeders and threads, if their output grows with their threads. Assumes that
  * trainers, while they wait, go on making items as fast as now. */
 static double linear_rate(const struct feeders_measure *measured, unsigned feeders, unsigned threads) {
+    assert(measured->feeders > 0 && measured->threads > 0);
     double times = (double)(feeders * threads) / (measured->feeders * measured->threads);
     double own = measured->fed < 1 ? (1 - measured->fed) / fmax(measured->starved, 1e-3) : 0;
     double now = fmax(measured->fed + own, 1e-12);
@@ -106,6 +108,7 @@ static void become(struct feeders *feeders, enum feeders_state state) {
 
 /* Requests this many feeders and threads. */
 static struct feeders_action change(struct feeders *feeders, enum feeders_act act, unsigned wanted, unsigned threads) {
+    assert((wanted == 0) == (threads == 0));
     feeders->requests += act == FEEDERS_ADD && feeders->requests < FEEDERS_REQUESTS ? 1 : 0;
     feeders->next_request = feeders->windows + ((uint64_t)1 << feeders->requests);
     feeders->wanted = wanted;

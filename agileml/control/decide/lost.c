@@ -37,6 +37,7 @@ struct lost_sums *lost_sums_at(struct lost *lost, uint64_t clock) {
 }
 
 void lost_add_shards(struct lost *lost, uint64_t clock, uint64_t shards) {
+    assert(shards > 0);
     struct lost_range *last = lost->range_count > 0 ? &lost->ranges[lost->range_count - 1] : NULL;
     if (last != NULL && last->until_clock + 1 == clock && last->shards == shards) {
         last->until_clock = clock;

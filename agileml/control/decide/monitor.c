@@ -139,6 +139,7 @@ static double fit(const struct monitor_sums *sums, const struct monitor_mean *ea
     if (sums->clocks < MONITOR_CLOCKS || !(sums->items > 0)) {
         return whole;
     }
+    assert(sums->slices >= sums->clocks);
     double mean = sums->slices_items / sums->slices_squared;
     double variance = sums->items_squared / sums->slices_squared - mean * mean;
     double covariance =

@@ -54,6 +54,7 @@ static void shares_apportion(struct share *shares, unsigned count, uint64_t item
     struct share **order = memory_zeroed(count, sizeof *order);
     uint64_t left = items;
     for (unsigned i = 0; i < count; i++) {
+        assert(shares[i].weight == 0 || items <= UINT64_MAX / shares[i].weight);
         shares[i].quota = items * shares[i].weight / weights;
         shares[i].remainder = items * shares[i].weight % weights;
         left -= shares[i].quota;
@@ -88,6 +89,7 @@ static void deal_close(struct deal *deal) {
 }
 
 static void deal_add(struct deal *deal, actor_id actor, uint64_t weight) {
+    assert(index_map_find(&deal->index, actor) == INDEX_NONE);
     index_map_add(&deal->index, actor, deal->share_count);
     deal->shares[deal->share_count++] = (struct share){.actor = actor, .weight = weight};
 }
@@ -256,6 +258,7 @@ static void plan_placement(const struct plan_node *nodes, unsigned node_count, c
             over_nodes[n].near += of_node++->near;
         }
     }
+    assert(of_node == deal->shares + deal->share_count);
     shares_apportion(over_nodes, node_count, deal->items);
     of_node = deal->shares;
     for (unsigned n = 0; n < node_count; n++) {
@@ -338,6 +341,7 @@ static struct candidate *best_follower(const struct candidates *candidates, cons
             best = candidate;
         }
     }
+    assert(best == NULL || best->node != server->node);
     return best;
 }
 
@@ -358,6 +362,18 @@ static void candidates_open(struct candidates *candidates, const struct plan_nod
 static void follow(struct candidate *candidate, actor_id *backup) {
     *backup = candidate->server;
     candidate->follows++;
+}
+
+/* Checks that the candidates follow as many partitions as have a follower. */
+static void check_follows(const struct candidates *candidates, uint32_t partitions, const actor_id *backups) {
+    uint64_t follows = 0;
+    for (unsigned c = 0; c < candidates->count; c++) {
+        follows += candidates->list[c].follows;
+    }
+    for (uint32_t p = 0; p < partitions; p++) {
+        follows -= backups[p] != ACTOR_NONE ? 1 : 0;
+    }
+    assert(follows == 0);
 }
 
 void plan_followers(const struct plan_node *nodes, unsigned node_count, uint32_t partitions,
@@ -398,8 +414,20 @@ void plan_followers(const struct plan_node *nodes, unsigned node_count, uint32_t
             }
         }
     }
+    check_follows(&candidates, partitions, backups);
     free(candidates.list);
     index_map_close(&candidates.index);
+}
+
+/* Checks that each partition has a server, and its copy on another node, and that each shard has an owner. */
+static void check_result(const struct plan_policy *policy, bool tiered, const struct plan_result *result) {
+    for (uint32_t p = 0; p < policy->partitions; p++) {
+        assert(result->servers[p] != ACTOR_NONE && (!tiered || result->backups[p] != ACTOR_NONE));
+        assert(actor_node(result->servers[p]) != actor_node(result->backups[p]));
+    }
+    for (uint32_t s = 0; s < policy->shards; s++) {
+        assert(result->owners[s] != ACTOR_NONE);
+    }
 }
 
 int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_policy *policy,
@@ -435,6 +463,7 @@ int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_p
             plan_followers(nodes, node_count, policy->partitions, present, result->servers, result->backups);
         }
         plan_owners(nodes, node_count, roles, &shards, result->owners);
+        check_result(policy, tiered, result);
     }
     free(roles);
     return code;

@@ -95,6 +95,7 @@ void schedule_cancel(struct schedule *schedule) {
     if (schedule_is_prepared(schedule)) {
         drop_part(schedule, schedule->part_count - 1);
     }
+    assert(schedule->part_count > 0 && !schedule_is_prepared(schedule));
 }
 
 void schedule_prepare(struct schedule *schedule, const actor_id *owners) {

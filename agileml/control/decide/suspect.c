@@ -1,7 +1,18 @@
 /* See suspect.h. */
 #include "agileml/control/decide/suspect.h"
 
+#include <assert.h>
+
+/* Checks that only an open question has an accuser or a refused connection. */
+static void check_suspect(const struct suspect *suspect) {
+    assert(suspect->number != 0 || (!suspect->accused && suspect->refused_us == 0));
+    assert(suspect->there || suspect->number == 0);
+    assert(suspect->listens || suspect->refused_us == 0);
+    assert(suspect->number == 0 || suspect->stale <= SUSPECT_STALE_TICKS);
+}
+
 static void open_question(struct suspect *suspect, uint64_t now_us, uint64_t number) {
+    assert(number > 0 && number >= suspect->number);
     suspect->number = number;
     suspect->asked_us = now_us;
     suspect->unanswered = 0;
@@ -29,6 +40,7 @@ enum suspect_step suspect_asked(struct suspect *suspect, uint64_t now_us, uint64
 }
 
 enum suspect_step suspect_heard(struct suspect *suspect, uint64_t now_us, uint64_t number, uint64_t next) {
+    check_suspect(suspect);
     suspect->there = true;
     suspect->broken = false;
     suspect->refused_us = 0;
@@ -50,6 +62,7 @@ enum suspect_step suspect_broke(struct suspect *suspect, uint64_t now_us, uint64
 }
 
 enum suspect_step suspect_dialed(struct suspect *suspect, uint64_t now_us, const struct suspect_dial *dial) {
+    check_suspect(suspect);
     suspect->listens = suspect->listens || dial->listens;
     if (dial->listens || suspect->number == 0) {
         suspect->refused_us = 0;
@@ -63,6 +76,7 @@ enum suspect_step suspect_dialed(struct suspect *suspect, uint64_t now_us, const
 
 enum suspect_step suspect_tick(struct suspect *suspect, uint64_t now_us, const struct suspect_interval *interval,
                                uint64_t next) {
+    check_suspect(suspect);
     if (suspect->number == 0) {
         return SUSPECT_WAIT;
     }

@@ -48,6 +48,7 @@ static struct tuner_boundary *boundary_between(struct tuner *tuner, enum stage a
 }
 
 static double ratio_of(const struct tuner *tuner) {
+    assert(tuner->reliable > 0);
     return (double)tuner->transient / tuner->reliable;
 }
 
@@ -69,6 +70,7 @@ static void boundary_learn(struct tuner_boundary *boundary, double ratio, bool u
     } else {
         boundary->threshold = fmin(boundary->threshold, boundary->upper_won / (1 + 2 * PLAN_HYSTERESIS));
     }
+    assert(boundary->lower_won < boundary->upper_won && boundary->threshold > 0);
 }
 
 /* Whether the stage beyond a boundary may be tried now. The ratio must be near the threshold, and its result unknown or
@@ -99,6 +101,7 @@ static enum stage choose_trial(const struct tuner *tuner, double network_share) 
 static void trial_add(struct tuner *tuner, double seconds) {
     enum trial_verdict verdict = trial_add_tried(&tuner->trial, &rule, seconds);
     tuner->spent++;
+    assert(tuner->spent <= tuner->iterations);
     if (verdict != TRIAL_OPEN) {
         bool kept = verdict == TRIAL_KEPT;
         bool upper = (tuner->tried > tuner->usual) == kept;
