@@ -3,6 +3,7 @@
 
 #include "agileml/control/state/controller_private.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ static void accusations_add(struct accusations *accusations, const struct accusa
         memmove(accusations->list, accusations->list + 1, --accusations->count * sizeof *accusations->list);
     }
     accusations->list[accusations->count++] = *new;
+    assert(accusations->count <= ACCUSATIONS_MAX);
 }
 
 /* Whether the accuser is given up, and not the accused. A reliable node is believed against a transient node, unless

@@ -22,6 +22,7 @@ uint64_t barrier_clock_ahead(const struct controller *controller) {
     uint64_t done = controller->progress.completed - controller->progress.first;
     uint64_t trained_us = controller_trained_us(controller);
     uint64_t ahead = 1;
+    assert(reached >= controller->progress.completed);
     if (trained_us > 0 && done > 0) {
         ahead += CONTROLLER_HOLD_AHEAD_MS * UINT64_C(1000) * done / trained_us;
     }

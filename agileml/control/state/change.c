@@ -26,7 +26,9 @@ uint32_t change_commit_every(const struct controller *controller, bool next) {
     uint32_t each = controller->job.terms.clocks_per_iteration;
     uint32_t chosen = each < CONTROLLER_COMMIT_EVERY ? each : CONTROLLER_COMMIT_EVERY;
     chosen = controller->commit.chosen > chosen ? controller->commit.chosen : chosen;
-    return controller->options.commit_every > 0 ? controller->options.commit_every : chosen;
+    chosen = controller->options.commit_every > 0 ? controller->options.commit_every : chosen;
+    assert(chosen > 0 && chosen <= WIRE_COMMIT_EVERY_MAX);
+    return chosen;
 }
 
 /* Whether commit points are to become rarer than in the present plan. */
@@ -64,6 +66,7 @@ static struct buffer *plan_endpoints(const struct controller *controller) {
             endpoints->size += own->size;
         }
     }
+    assert(endpoints->size <= bytes && endpoints->size % sizeof(struct wire_endpoint) == 0);
     return endpoints;
 }
 
@@ -122,11 +125,24 @@ void change_set(struct controller *controller, enum change to) {
     controller->change.state = to;
 }
 
+/* Checks that each partition has a server, and its copy on another node. Without a change under way, the `next_` half
+ * is the present one. */
+static void check_placement(const struct controller *controller) {
+    bool changes = controller->change.state != CHANGE_NONE;
+    for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
+        const struct wire_placement *place = &controller->plan.placement[p];
+        assert(place->server != ACTOR_NONE && actor_node(place->backup) != actor_node(place->server));
+        assert(place->next_server != ACTOR_NONE && actor_node(place->next_backup) != actor_node(place->next_server));
+        assert(changes || (place->next_server == place->server && place->next_backup == place->backup));
+    }
+}
+
 void change_publish(struct controller *controller) {
     if (controller->phase >= PHASE_LEAVE) {
         return; /* the store may have failed and ended the job: a plan that is not stored must not be sent */
     }
     assert(controller_change_fits(controller) && controller->change.state != CHANGE_RECOVER);
+    check_placement(controller);
     controller->plan.version++;
     controller->plan.published_us = controller_now(controller);
     controller->plan.steady = false;
@@ -213,6 +229,7 @@ static bool make_desired(struct controller *controller, struct desired *desired,
     struct plan_node *nodes = memory_zeroed(controller->member_count, sizeof *nodes);
     for (unsigned m = 0; m < controller->member_count; m++) {
         if (controller->members[m].planned) {
+            assert(controller->members[m].stay != MEMBER_DISMISSED && !controller_feeds(&controller->members[m]));
             count[controller->members[m].node.tier]++;
             nodes[used++] = controller->members[m].node;
         }
@@ -289,6 +306,7 @@ void change_first(struct controller *controller) {
     controller->change.next_commit_every = change_commit_every(controller, true);
     placement_take_next(controller);
     controller->plan.epoch = 1;
+    assert(controller->plan.restore == controller->progress.completed);
     schedule_open(&controller->plan.schedule, policy->shards, desired.result.owners, controller->plan.restore + 1);
     desired_close(&desired);
     controller_set_phase(controller, PHASE_LOAD);
@@ -357,6 +375,7 @@ static bool names_are_old(const struct controller *controller) {
 /* Dismisses leaving members that have no part in the plan any more. */
 static void dismiss(struct controller *controller) {
     bool more = false;
+    assert(controller->change.state == CHANGE_NONE); /* a change may need a leaving member up to its switch */
     schedule_forget(&controller->plan.schedule, clock_over(controller));
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
@@ -456,6 +475,7 @@ void change_check_commit(struct controller *controller) {
         controller->commit.late = 0;
         assert(controller->plan.commit_every > 0);
         controller->commit.chosen = (uint32_t)trial_longer(controller->plan.commit_every, 1, WIRE_COMMIT_EVERY_MAX);
+        assert(controller->commit.chosen > controller->plan.commit_every);
         controller->change.due = controller->change.due || commit_grows(controller);
     }
 }
@@ -486,6 +506,7 @@ static uint64_t clock_to_switch(const struct controller *controller) {
  * strategy. */
 static void barrier_for_switch(struct controller *controller) {
     uint64_t clock = clock_to_switch(controller);
+    assert(clock >= controller->progress.completed);
     uint64_t near = clock + (clock - controller->progress.completed);
     if (strategy_changes(controller) && !any_leaves(controller)) {
         const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
@@ -510,6 +531,7 @@ static void name_strategy(struct controller *controller) {
     const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
     uint64_t from = controller->plan.from_clock;
     if (strategy_changes(controller) && strategy_boundary(&clocks, from) == from) {
+        assert(from >= controller->plan.strategy_from); /* the last change is committed */
         controller->plan.strategy = controller->plan.next_strategy;
         controller->plan.next_strategy = controller->change.strategy;
         controller->plan.strategy_from = from;
@@ -519,6 +541,7 @@ static void name_strategy(struct controller *controller) {
 }
 
 static void name_switch(struct controller *controller) {
+    assert(schedule_is_prepared(&controller->plan.schedule));
     const actor_id *before = schedule_present(&controller->plan.schedule);
     const actor_id *after = controller->plan.schedule.parts[controller->plan.schedule.part_count - 1].owners;
     for (uint32_t s = 0; s < controller->options.policy.shards; s++) {
@@ -530,6 +553,7 @@ static void name_switch(struct controller *controller) {
     assert(controller->plan.from_clock > controller->progress.completed);
     name_strategy(controller);
     schedule_name(&controller->plan.schedule, controller->plan.from_clock);
+    assert(schedule_named(&controller->plan.schedule) == controller->plan.from_clock);
     change_publish(controller);
 }
 
@@ -599,6 +623,7 @@ static uint64_t clock_to_stop(const struct controller *controller) {
 
 /* Decides the job's last clock: the end of an iteration that no origin has passed. */
 static void step_stop(struct controller *controller) {
+    assert(controller->change.state == CHANGE_NONE || controller->change.state == CHANGE_PREPARE);
     bool held = controller->barrier.purpose == BARRIER_STOP && controller->barrier.clock != WIRE_CLOCK_NEVER;
     bool passed = false;
     if (held && !barrier_is_held(controller, &passed)) {

@@ -26,6 +26,22 @@ static void checkpoint_set(struct controller_checkpoint *checkpoint, enum checkp
     checkpoint->state = to;
 }
 
+/* Checks what must hold of an attempt between two steps. */
+static void check_checkpoint(const struct controller *controller) {
+    const struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    assert(checkpoint->refusals <= CONTROLLER_CHECKPOINT_REFUSALS_MAX);
+    if (checkpoint->state == CHECKPOINT_NONE) {
+        return;
+    }
+    bool works = checkpoint->state == CHECKPOINT_BEGIN || checkpoint->state == CHECKPOINT_FINISH; /* on a folder */
+    assert(checkpoint->kept.number > 0 && checkpoint->clock > checkpoint->kept.written);
+    assert(checkpoint->after == CHECKPOINT_BARRIER || checkpoint->after == CHECKPOINT_ASK);
+    assert(!works || checkpoint->tasks > 0);
+    assert(!checkpoint->reported || checkpoint->at.completed == checkpoint->clock);
+    assert(checkpoint->reported || checkpoint->state < CHECKPOINT_BARRIER ||
+           (controller->progress.completed < checkpoint->clock && checkpoint->state != CHECKPOINT_FINISH));
+}
+
 /* ---- A new job, or a new controller of a job ---- */
 
 /* Returns the clock of the newest checkpoint in the root; 0: none. */
@@ -62,7 +78,9 @@ static uint64_t due_after(const struct controller *controller, uint64_t clock) {
     uint64_t due = controller->checkpoint.kept.due;
     uint64_t every = controller->options.checkpoint_every;
     uint64_t iteration = clock / controller->job.terms.clocks_per_iteration;
-    return iteration < due || every == 0 ? due : due + ((iteration - due) / every + 1) * every;
+    due = iteration < due || every == 0 ? due : due + ((iteration - due) / every + 1) * every;
+    assert(every == 0 || due > iteration);
+    return due;
 }
 
 int checkpoints_open(struct controller *controller, struct error *error) {
@@ -256,6 +274,7 @@ void checkpoints_put_off(struct controller *controller) {
 static void checkpoint_fail(struct controller *controller, const char *why) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     char text[ERROR_TEXT_MAX];
+    assert(checkpoint->state != CHECKPOINT_NONE && checkpoint->state != CHECKPOINT_FINISH);
     snprintf(text, sizeof text, "clock %llu: %.440s", (unsigned long long)checkpoint->clock, why);
     snprintf(checkpoint->failure, sizeof checkpoint->failure, "%s", text);
     controller_report(controller, report_event(controller, "checkpoint-failed", NULL, text));
@@ -487,6 +506,7 @@ static uint64_t next_clock(const struct controller *controller) {
     uint64_t clock = barrier_clock_ahead(controller);
     uint64_t each = controller->job.terms.clocks_per_iteration;
     uint64_t due = controller->checkpoint.kept.due * each;
+    assert(clock >= reached);
     if (!requests_wait(&controller->checkpoint)) {
         if (reached + 2 * (clock - reached) < due) {
             return 0;
@@ -494,6 +514,7 @@ static uint64_t next_clock(const struct controller *controller) {
         clock = clock > due ? (clock + each - 1) / each * each : due;
     }
     clock = plan_next_commit_point(&controller->plan.view, group_end(controller, clock));
+    assert(clock >= reached && plan_is_commit_point(&controller->plan.view, clock));
     bool late = controller->job.final != 0 && clock >= controller->job.final;
     return late && (controller->options.checkpoint_at_end || clock > controller->job.final) ? 0 : clock;
 }
@@ -586,6 +607,7 @@ void checkpoints_step(struct controller *controller) {
     if (controller->phase != PHASE_TRAIN || controller->change.state == CHANGE_RECOVER) {
         return;
     }
+    check_checkpoint(controller);
     if (checkpoints_hold(controller) &&
         controller_now(controller) - checkpoint->begun_us > CONTROLLER_CHECKPOINT_NAME_US) {
         put_off_a_while(controller); /* some node does not answer, and other nodes should not wait at the barrier */
@@ -599,6 +621,7 @@ void checkpoints_step(struct controller *controller) {
     } else if (checkpoint->state == CHECKPOINT_WRITE) {
         step_write(controller);
     }
+    check_checkpoint(controller);
 }
 
 /* ---- Writing the files ---- */

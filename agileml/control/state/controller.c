@@ -758,6 +758,8 @@ static void assert_members(const struct controller *controller) {
         assert(member->goes_by.barrier <= controller->barrier.number);
         assert(member->reported.acknowledged <= controller->stored.completed);
         assert(member->reported.catch_up_stored <= member->reported.catch_up);
+        assert(member->silence.lively_us <= member->silence.heard_us);
+        assert(member->fence.restore_points == NULL || member->fence.answered);
     }
 }
 
@@ -770,6 +772,9 @@ static void assert_invariants(const struct controller *controller) {
     assert(!runs || (controller->plan.placement != NULL && controller_change_fits(controller)));
     assert(!runs || (controller->plan.epoch > 0 && controller->plan.version > 0 && controller->plan.commit_every > 0));
     assert(controller->progress.first <= controller->progress.completed);
+    assert(controller->progress.first <= controller->commit.clock);
+    assert(lost_latest(&controller->lost) == 0 || lost_latest(&controller->lost) > controller->progress.completed);
+    assert(controller->report.stored <= controller->report.count);
     assert(controller->stored.completed <= controller->progress.completed);
     assert(!runs || controller->job.final == 0 || controller->progress.completed <= controller->job.final);
     assert(!runs || controller->change.state != CHANGE_NONE ||

@@ -163,6 +163,7 @@ void crashes_ended(struct controller *controller, const struct member *member) {
         memmove(ended->list, ended->list + 1, --ended->count * sizeof *ended->list);
     }
     ended->list[ended->count++] = crash_untold(controller, member, 0);
+    assert(ended->count <= CONTROLLER_CRASHES_MAX);
 }
 
 void crashes_told_late(struct controller *controller, const char *name, unsigned signal) {

@@ -166,6 +166,7 @@ static double busy(struct controller *controller) {
         if (!works(controller, member)) {
             continue;
         }
+        assert(feeding->heard_us >= feeding->from_heard_us && feeding->us >= feeding->from_us);
         uint64_t lasted_us = feeding->heard_us - feeding->from_heard_us;
         if (lasted_us >= WINDOW_US / 2) {
             feeding->busy = fmin((double)(feeding->us - feeding->from_us) / (double)lasted_us, 1);
@@ -187,6 +188,7 @@ static bool is_changed(struct controller *controller) {
         stages_tries(controller)) {
         window->unsteady = completed + UNSTEADY_CLOCKS;
     }
+    assert(window->clocks <= completed);
     return window->unsteady > 0 && completed - window->clocks < window->unsteady;
 }
 
@@ -318,6 +320,7 @@ static void report_fed(const struct controller *controller, json_t *object, bool
     bool present = iteration && controller_members_of_tier(controller, TIER_FEEDER) > 0;
     uint64_t items_before = iteration ? progress->iteration_items_fed : 0;
     uint64_t wait_before_us = iteration ? progress->iteration_feed_wait_us : 0;
+    assert(items_before <= progress->items_fed && wait_before_us <= progress->feed_wait_us);
     if (present || progress->items_fed > 0 || progress->feed_wait_us > 0) {
         report_set_whole(object, "items_fed", progress->items_fed - items_before);
         report_set_real(object, "feed_wait_seconds", (double)(progress->feed_wait_us - wait_before_us) / 1e6);

@@ -49,6 +49,7 @@ void lines_add(struct controller_report *report, char *line) {
 }
 
 void lines_drop_last(struct controller_report *report) {
+    assert(report->count > report->first && report->count > report->stored);
     report->count--;
     free(report->lines[report->count - report->first]);
 }

@@ -135,6 +135,7 @@ bool controller_enough_without_these(const struct controller *controller, const 
 bool controller_enough_without(const struct controller *controller, const struct member *member) {
     char why[128];
     unsigned char *chosen = memory_zeroed(controller->member_count, 1);
+    assert(member >= controller->members && member < controller->members + controller->member_count);
     chosen[member - controller->members] = 1;
     bool enough = controller_enough_without_these(controller, chosen, why, sizeof why);
     free(chosen);
@@ -165,6 +166,7 @@ struct buffer *controller_plan_nodes(const struct controller *controller, bool d
 
 void controller_admit_members(struct controller *controller) {
     struct buffer *nodes = controller_plan_nodes(controller, true);
+    assert(nodes->size == controller->member_count * sizeof(struct wire_node));
     controller->io->admit(controller->io, (const void *)nodes->data, controller->member_count);
     buffer_drop(nodes);
 }

@@ -89,6 +89,7 @@ static void report_changed(struct controller *controller, const struct role *rol
         const struct role *role = roles != NULL ? &roles[m] : NULL;
         if (member_has_changed(member, role)) {
             member_is_shown(member, role);
+            assert(count < NODES_LINE_MAX);
             changed[count++] = member;
         }
         if (count == NODES_LINE_MAX || (count > 0 && m + 1 == controller->member_count)) {

@@ -3,6 +3,7 @@
  * the elasticity controller; see controller_private.h. */
 #include "agileml/control/state/controller_private.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -222,6 +223,7 @@ bool possible_check_fenced(struct controller *controller) {
         return true;
     }
     bool stands = claim_stands(controller, &found);
+    unsigned before = controller->member_count;
     for (unsigned m = controller->member_count; m-- > 0 && controller->phase < PHASE_LEAVE;) {
         struct member *member = &controller->members[m];
         if (stands && denies(controller, member, &found)) {
@@ -233,5 +235,6 @@ bool possible_check_fenced(struct controller *controller) {
                  (unsigned long long)claimed_clock(member), found.denier, (unsigned long long)found.first);
         }
     }
+    assert(controller->member_count < before || controller->phase >= PHASE_LEAVE);
     return false;
 }

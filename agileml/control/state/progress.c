@@ -50,6 +50,7 @@ static void sums_add(struct clock_sums *sums, const struct clock_sums *more, con
 static bool has_converged(struct controller *controller) {
     struct controller_progress *progress = &controller->progress;
     double change = fabs(progress->objective - progress->compared) / fmax(fabs(progress->compared), 1e-300);
+    assert(progress->calm <= progress->compared_count && progress->compared_count <= progress->evaluated);
     bool calm = progress->compared_count > 0 && change < controller->job.terms.tolerance;
     progress->calm = calm ? progress->calm + 1 : 0;
     progress->compared = progress->objective;
@@ -79,6 +80,7 @@ static uint64_t *computed_at(struct controller_clocks *clocks, uint64_t clock) {
  * slower nodes. */
 static double computed_part(struct controller *controller) {
     struct controller_clocks *clocks = &controller->clocks;
+    assert(*computed_at(clocks, controller->progress.completed) >= clocks->computed_from_us);
     uint64_t computed_us = *computed_at(clocks, controller->progress.completed) - clocks->computed_from_us;
     return clocks->worked_us > 0 ? fmin(1, (double)computed_us / (double)clocks->worked_us) : 1;
 }
@@ -450,6 +452,8 @@ static void find_unevaluated(struct controller *controller, uint64_t clock, unsi
             evaluation->origin = ACTOR_NONE; /* keep_reports keeps the report's sums */
             continue;
         }
+        assert(evaluation->count == 0 || /* the list is ascending */
+               evaluation->shards[evaluation->count - 1] < controller->options.policy.shards);
         for (uint32_t s = 0; s < evaluation->count; s++) {
             missing[evaluation->shards[s]] = 1;
         }
@@ -541,6 +545,8 @@ static bool take_report(struct controller *controller, const struct message *mes
     const struct message_progress *report = &message->progress;
     size_t metric_count;
     const struct wire_metric_sum *metrics = progress_metrics(message, &metric_count);
+    assert(metric_count == controller->job.metric_count && report->clock > controller->progress.completed);
+    assert(report->clock <= controller->progress.completed + window_entries(controller));
     struct clock_window *window = window_of(controller, report->clock);
     struct clock_report *mine = find_report(window, report->origin);
     bool last = report->last != 0 && message->epoch == controller->plan.epoch;

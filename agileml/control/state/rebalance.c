@@ -90,6 +90,7 @@ static unsigned partitions_of(const struct controller *controller, actor_id node
 
 static void see(const struct controller *controller, struct workers *workers, struct member *member, double shards) {
     struct aml_balance_node *node = &workers->nodes[workers->view.count];
+    assert(workers->view.count < controller->member_count && shards > 0);
     static_assert(sizeof member->name <= sizeof node->name, "a member's name fits");
     workers->actions[workers->view.count].weight = node->weight = member->node.weight;
     workers->actions[workers->view.count].serve_weight = node->serve_weight = member->node.serve_weight;

@@ -79,6 +79,7 @@ static struct wire_restore_point *all_restore_points(const struct controller *co
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct buffer *own = controller->members[m].fence.restore_points;
         size_t more = own != NULL ? own->size / sizeof *all : 0;
+        assert(own == NULL || own->size == more * sizeof *all); /* records_restore_points has checked the frame */
         all = memory_resized(all, *count + more + 1, sizeof *all);
         for (size_t r = 0; r < more; r++) {
             const struct wire_restore_point *point = (const struct wire_restore_point *)(const void *)own->data + r;
@@ -98,6 +99,8 @@ static bool highest_common(const struct controller *controller, const struct wir
     uint32_t partitions = controller->options.policy.partitions;
     unsigned char *seen = memory_zeroed(partitions, 1);
     for (size_t r = 0; r < count; r++) {
+        assert(all[r].partition < partitions); /* by possible_check */
+        assert(r == 0 || reach_order(&all[r - 1], &all[r]) <= 0);
         seen[all[r].partition] = 1;
     }
     *missing = 0;
@@ -111,6 +114,7 @@ static bool highest_common(const struct controller *controller, const struct wir
         bool repeated = same_clock && all[r].partition == all[r - 1].partition;
         different = same_clock ? different + (repeated ? 0 : 1) : 1;
         if (different == partitions) {
+            assert(*missing == partitions);
             *clock = all[r].clock;
             return true;
         }
@@ -170,6 +174,7 @@ static actor_id cached(const struct controller *controller, const struct wire_re
             }
         }
     }
+    assert((server != ACTOR_NONE) == (found[0] > 0));
     return server;
 }
 
@@ -180,6 +185,7 @@ static actor_id closest_follower(const struct controller *controller, const stru
                                  size_t count, uint32_t partition, uint64_t clock, actor_id server) {
     actor_id found = ACTOR_NONE;
     uint64_t found_clock = 0;
+    assert(server != ACTOR_NONE);
     for (size_t r = 0; r < count && (found == ACTOR_NONE || all[r].clock == found_clock); r++) {
         if (all[r].clock > clock || all[r].partition != partition || all[r].cache != 0 ||
             actor_node(all[r].server) == actor_node(server) ||
@@ -234,6 +240,7 @@ static void place_followers(struct controller *controller, const struct wire_res
     for (uint32_t p = 0; p < partitions; p++) {
         struct wire_placement *place = &controller->plan.placement[p];
         place->backup = place->next_backup = closest[p] != ACTOR_NONE ? closest[p] : backups[p];
+        assert(actor_node(place->backup) != actor_node(place->server));
     }
     free(nodes);
     free(servers);
@@ -248,6 +255,7 @@ static void place_followers(struct controller *controller, const struct wire_res
 static void place(struct controller *controller, const struct wire_restore_point *all, size_t count, uint64_t clock,
                   const struct plan_result *ordinary) {
     bool switched = controller->plan.from_clock <= clock + 1;
+    assert(count == 0 || all[0].clock >= clock);
     controller->recovery.cached = 0;
     for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
         struct wire_placement *old = &controller->plan.placement[p];
@@ -339,6 +347,7 @@ static uint64_t take_fenced_clocks(struct controller *controller) {
     uint64_t begun = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
+        assert(member->fence.answered);
         begun = member->fence.begun > begun ? member->fence.begun : begun;
         controller->commit.clock =
             member->fence.committed > controller->commit.clock ? member->fence.committed : controller->commit.clock;
@@ -448,6 +457,7 @@ static void begin_epoch(struct controller *controller, uint64_t clock) {
         controller_set_phase(controller, PHASE_TRAIN);
     }
     crashes_recovered(controller);
+    assert(controller_change_fits(controller) && !schedule_is_prepared(&controller->plan.schedule));
 }
 
 /* Plans the epoch after a recovery, from the highest clock to which every partition can be restored. */
@@ -460,6 +470,7 @@ static bool plan_recovery(struct controller *controller, uint64_t *clock) {
     bool found = find_clock(controller, &all, &count, clock);
     bool planned = found && plan_ordinary(controller, &ordinary, &error) == 0;
     if (planned) {
+        assert(controller->progress.first <= *clock);
         place(controller, all, count, *clock, &ordinary);
         progress_recover(controller, *clock, ordinary.owners);
         schedule_recover(&controller->plan.schedule, node_is_dead, controller, ordinary.owners,

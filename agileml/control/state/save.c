@@ -22,6 +22,7 @@ static bool can_save(const struct member *member) {
  * node. */
 static struct member *saver(struct controller *controller) {
     unsigned count[TIERS] = {0};
+    assert(controller->save.attempt > 0);
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         count[member->node.tier] += can_save(member) ? 1 : 0;
@@ -83,6 +84,7 @@ static void try_again(struct controller *controller, const struct member *member
         controller_now(controller) + (SAVE_RETRY_US * UINT64_C(1) << (controller->save.attempt - 1));
     controller->save.attempt++;
     const struct member *next = saver(controller);
+    assert(controller->save.attempt <= SAVE_ATTEMPTS_MAX && next != NULL); /* `member` itself can save */
     snprintf(text, sizeof text, "%.400s; %s tries again", why, next->name);
     controller_report(controller, report_event(controller, "save-failed", member->name, text));
     persist_all(controller);
