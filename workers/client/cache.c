@@ -224,6 +224,7 @@ static struct given_row *given_rows(const struct cache_changes *changes, const s
         rows[i].at = at + sizeof rows[i].slot;
         at = rows[i].at + sparse_bytes(spec->row_bytes / spec->width, changes->bytes.base + rows[i].at, spec->width);
     }
+    assert(at == changes->size);
     qsort(rows, changes->rows, sizeof *rows, given_order);
     return rows;
 }
@@ -313,6 +314,7 @@ static void changes_grow(struct cache_changes *changes, const struct table_spec 
             memory_exhausted(changes->capacity);
         }
     }
+    assert(changes->size + room <= changes->capacity && changes->slots <= changes->rows);
 }
 
 /* Begins an entry for this slot. The caller appends the row, of at most `room` bytes, and adds its size. */

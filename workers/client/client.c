@@ -115,6 +115,7 @@ bool client_has_state(const struct client *client, uint64_t clock) {
 }
 
 uint64_t client_lag(const struct client *client, uint64_t clock) {
+    assert(clock > 0);
     uint64_t oldest = clock - 1;
     for (uint32_t p = 0; p < client->partition_count; p++) {
         uint64_t there = client->partitions[p].clock;

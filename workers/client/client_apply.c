@@ -1,6 +1,7 @@
 /* Applies the rows of a server's PUSH to the cache, and our own later updates to these rows. */
 #include "workers/client/client_private.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ static uint32_t *view_cache_slots(const struct client *client, uint32_t number, 
     const struct cache_list *list = cache_list(client->cache, number, view->table);
     uint32_t *slots = memory_resized(NULL, view->count, sizeof *slots);
     uint32_t at = wanted == ROWS_NEW ? client->partitions[number].filled[view->table] : 0;
+    assert(at <= list->count);
     for (uint32_t i = 0; i < view->count; i++) {
         while (at < list->count && cache_key(table, list->slots[at]) != view->keys[i]) {
             at++;
@@ -49,6 +51,7 @@ static void reapply_own(const struct client *client, const struct client_partiti
         if (flush->clock <= clock || !rows_find(&flush->message, t, &view)) {
             continue;
         }
+        assert(view.count == flush->counts[t]);
         const unsigned char *value = view.values;
         for (uint32_t i = 0; i < view.count; i++) {
             uint32_t slot = flush->slots[t][i];
@@ -120,6 +123,7 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
         stamps[slot] = client->stamp;
         clocks[slot] = (uint32_t)clock;
     }
+    assert((size_t)(value - view->values) == view->value_frame->size);
     if (own_later) {
         reapply_own(client, partition, view->table, clock);
     }
@@ -151,6 +155,7 @@ int client_apply(struct client *client, uint32_t number, const struct message *m
                  struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
     uint32_t *slots[WIRE_TABLES_MAX];
+    assert(wanted == ROWS_NEW || (!client->working && !client->frozen)); /* the app may use rows with a state */
     int count = rows_check(message, client->job->shapes, client->job->table_count, views, error);
     for (int v = 0; v < count; v++) {
         slots[v] = view_cache_slots(client, number, &views[v], wanted);

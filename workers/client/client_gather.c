@@ -183,6 +183,7 @@ void client_gather_rows(const struct client *client, struct retained_flush *flus
         uint32_t *slots = spec->given ? memory_resized(NULL, count, sizeof *slots) : touched[t];
         struct buffer *keys = buffer_new(count * sizeof(uint64_t));
         struct buffer *values;
+        assert(!spec->given || cache_changes(client->cache, number, t)->slots == count);
         if (spec->given) {
             values = cache_take_changes(client->cache, number, t, slots);
             for (uint32_t i = 0; i < count; i++) {
@@ -249,6 +250,7 @@ void client_release(const struct client *client, struct client_partition *partit
         memmove(partition->retained, partition->retained + count,
                 partition->retained_count * sizeof *partition->retained);
     }
+    assert(partition->retained_count == 0 || partition->retained[0].clock > released);
 }
 
 /* Whether `one` stands before `other` in `retained`. */

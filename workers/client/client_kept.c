@@ -41,6 +41,7 @@ static void drop_values(const struct client *client, struct client_kept *kept) {
 
 /* Makes room for the rows, all of which are missing. */
 static void open_values(const struct client *client, uint32_t number, struct client_kept *kept) {
+    assert(!has_values(kept));
     for (unsigned t = 0; t < client->job->table_count; t++) {
         uint32_t rows = rows_of(client, number, t);
         kept->values[t] = memory_zeroed(rows + 1U, client->job->tables[t].row_bytes);
@@ -224,6 +225,7 @@ void client_kept_take(const struct client *client, uint32_t number, const struct
 }
 
 void client_kept_begin(struct client_partition *partition, uint64_t clock) {
+    assert(partition->kept.push_count == 0);
     partition->kept.newest = partition->kept.clock = clock;
 }
 
@@ -242,6 +244,7 @@ void client_kept_fence(const struct client *client, uint32_t number) {
 
 /* Moves the oldest pushes into `values`. */
 static void write_pushes(const struct client *client, uint32_t number, struct client_kept *kept, unsigned count) {
+    assert(count > 0 && count <= kept->push_count);
     if (!has_values(kept)) {
         open_values(client, number, kept);
         kept->missing = all_rows(client, number);

@@ -90,6 +90,7 @@ static void average_elements(enum aml_type element, size_t count, const unsigned
 struct message client_average(const struct client *client, const struct message *ours, const struct message *theirs,
                               double weight, struct message *moves) {
     struct message answer = {.type = MESSAGE_PEER};
+    assert(weight >= 0 && weight <= 1);
     for (unsigned t = 0; t < client->job->table_count; t++) {
         struct rows_view mine;
         struct rows_view other;
@@ -126,6 +127,7 @@ void client_move(struct client *client, const struct message *moves) {
         if (!rows_find(moves, t, &view)) {
             continue;
         }
+        assert(view.count == table->count && view.encoding == WIRE_FULL);
         for (uint32_t slot = 0; slot < view.count; slot++) {
             rows_codec(WIRE_FULL)->add(table->shape, cache_row(table, slot),
                                        view.values + (size_t)slot * table->shape->row_bytes, 1);

@@ -84,10 +84,12 @@ static void take_push(struct client *client, uint32_t number, actor_id from, str
            (message->push.clock > client_arrived(partition) && message->push.from_clock <= client_arrived(partition)));
     partition->waiting = memory_resized(partition->waiting, partition->waiting_count + 1, sizeof *partition->waiting);
     partition->waiting[partition->waiting_count++] = (struct waiting_push){.from = from, .message = *message};
-    message->frame_count = 0; /* the waiting push owns the frames */
+    message->frame_count = 0;                                        /* the waiting push owns the frames */
+    assert(partition->waiting_count <= waiting_entries(client) + 1); /* 1: the answer to `restore_request` */
 }
 
 void client_apply_waiting(struct client *client) {
+    assert(!client->working && !client->frozen);
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];
         for (unsigned w = 0; w < partition->waiting_count; w++) {

@@ -106,6 +106,7 @@ void client_restore_rows(struct client *client, bool missed) {
 }
 
 void client_send_again(struct client *client) {
+    assert(!client->fenced);
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];
         for (unsigned r = 0; r < partition->retained_count; r++) {

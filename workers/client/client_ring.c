@@ -35,6 +35,7 @@ bool client_ring_lost(struct client *client, uint64_t since_us, uint64_t clock) 
     uint64_t patience_us = CLIENT_RING_FACTOR * ring->exchange_us;
     patience_us = patience_us > CLIENT_RING_MIN_US ? patience_us : CLIENT_RING_MIN_US;
     patience_us = patience_us < CLIENT_RING_MAX_US ? patience_us : CLIENT_RING_MAX_US;
+    assert(client_now(client) >= since_us);
     bool lost = client_now(client) - since_us >= patience_us;
     if (lost && ring->watched != 0 && clock >= ring->watched) {
         ring->watched = 0;
@@ -60,6 +61,7 @@ void client_ring_came(struct client *client, const struct client_partition *part
 void client_ring_begin(struct client *client) {
     struct client_ring *ring = &client->waits.ring;
     bool came = true;
+    assert(ring->watched <= client->flushed);
     for (uint32_t p = 0; p < client->partition_count; p++) {
         const struct client_partition *partition = &client->partitions[p];
         came = came && (!partition->subscribed || client_arrived(partition) >= ring->watched);

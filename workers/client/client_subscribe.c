@@ -59,6 +59,7 @@ void client_send_subscribe(struct client *client, actor_id server, const struct 
 }
 
 void client_send_request(struct client *client, uint32_t number, struct client_subscription *subscription) {
+    assert(subscription->open && subscription->server != ACTOR_NONE && !client->fenced);
     struct buffer *keys[WIRE_TABLES_MAX];
     for (unsigned t = 0; t < client->job->table_count; t++) {
         uint32_t first = subscription->only ? 0 : subscription->answered[t];

@@ -1,6 +1,8 @@
 /* What the client waits for, and since when: PULL requests what may have been lost, after growing times of silence. */
 #include "workers/client/client_private.h"
 
+#include <assert.h>
+
 uint64_t client_arrived(const struct client_partition *partition) {
     for (unsigned w = partition->waiting_count; w > 0; w--) {
         if (partition->waiting[w - 1].message.push.request == 0) {
@@ -78,6 +80,7 @@ void client_find_wanted(struct client *client) {
     if (client->last > client->wanted) {
         client->wanted = client->last;
     }
+    assert(client->wanted >= client->flushed && client->wanted < WIRE_CLOCK_NEVER);
     client_find_durable_wanted(client);
 }
 
@@ -118,6 +121,7 @@ void client_wait(const struct client *client, struct client_partition *partition
 
 void client_pull(struct client *client, uint32_t number, actor_id server, bool again) {
     struct client_partition *partition = &client->partitions[number];
+    assert(!client->fenced && server != ACTOR_NONE);
     struct message pull = {.type = MESSAGE_PULL, .epoch = client->epoch};
     pull.pull.partition = number;
     pull.pull.number = ++partition->pulls;

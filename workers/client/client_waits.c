@@ -66,6 +66,7 @@ void client_waits_begin(struct client *client) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         waits->missing -= client->partitions[p].subscribed ? 0 : 1;
     }
+    assert(waits->missing > 0); /* a clock begins only with a state */
 }
 
 /* Adds the measured clock to the sums: a server is as late as the latest of its partitions. */
@@ -82,6 +83,7 @@ static void sum_up(struct client *client) {
     for (unsigned s = 0; s < waits->server_count; s++) {
         earliest = latest[s] > 0 && latest[s] < earliest ? latest[s] : earliest;
     }
+    assert(earliest != UINT64_MAX);
     for (unsigned s = 0; s < waits->server_count; s++) {
         waits->servers[s].wait_us += latest[s] > 0 ? latest[s] - earliest : 0;
     }
