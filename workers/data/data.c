@@ -4,6 +4,7 @@
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* Makes the hash for data shards independent of the one for partitions and hash tables. */
@@ -14,6 +15,7 @@ enum {
 };
 
 void data_open(struct data *data, const struct aml_app *app, uint32_t shards, size_t budget) {
+    assert(shards > 0 && shards <= WIRE_SHARDS_MAX); /* shard_of_hash is exact up to there */
     *data = (struct data){.item_rows = app->item_rows,
                           .item_tables = app->item_tables,
                           .item_bytes = app->item_bytes,
@@ -171,6 +173,7 @@ void data_read_part_begin(struct data *data, uint32_t part) {
     bool first = data->own.items == WIRE_ITEMS_UNKNOWN && part == data->division.index;
     data_read_begin(data);
     pthread_mutex_lock(&data->lock);
+    assert(part < data->division.count);
     data->division.reading = part;
     data->division.divided = false;
     for (uint32_t s = 0; s < data->shard_count; s++) {
@@ -227,6 +230,7 @@ static void chunk_fold(struct data *data, struct data_chunk *chunk) {
             }
             entry += size;
         }
+        assert(chunk->kept[use].count == 0 || entry == chunk->kept[use].records + chunk->kept[use].bytes);
     }
     for (uint32_t t = 0; t < chunk->total_count; t++) {
         struct data_shard *shard = &data->shards[chunk->totals[t].shard];

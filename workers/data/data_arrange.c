@@ -3,6 +3,7 @@
 
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* ---- Sets ---- */
@@ -29,6 +30,7 @@ static void shards_move(struct data *data, const uint32_t *shards, uint32_t coun
 /* Counts the items in memory that are the set's own. */
 static void count_set(struct data *data, struct data_set *set) {
     size_t blocks = (size_t)set->clocks * set->slices * set->threads * set->bins;
+    assert(set->starts[blocks] == set->count && set->test_starts[set->threads] == set->test_count);
     if (set->store != NULL || set->disk != NULL) {
         return;
     }
@@ -77,6 +79,7 @@ int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, cons
 void data_set_close(struct data *data, struct data_set *set) {
     if (set->own_bytes > 0) {
         pthread_mutex_lock(&data->lock);
+        assert(data->set_bytes >= set->own_bytes);
         data->set_bytes -= set->own_bytes;
         pthread_mutex_unlock(&data->lock);
     }
@@ -110,6 +113,7 @@ static size_t set_offset(const struct data_set *set, const size_t *starts, const
 
 size_t data_block(const struct data_set *set, unsigned part, unsigned slice, unsigned thread, unsigned round,
                   const void **items) {
+    assert(part < set->clocks && slice < set->slices && thread < set->threads);
     unsigned bin = (thread + round) % set->bins;
     size_t block = (((size_t)part * set->slices + slice) * set->threads + thread) * set->bins + bin;
     *items = set->items + set_offset(set, set->starts, set->offsets, block);

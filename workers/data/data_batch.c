@@ -4,6 +4,7 @@
 
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static int order_of_parts(const void *a, const void *b) {
@@ -71,6 +72,7 @@ bool data_batch_open(struct data *data, uint32_t number, const struct data_deali
                      const struct data_set *set, struct data_batch *batch) {
     *batch = (struct data_batch){0};
     pthread_mutex_lock(&data->lock);
+    assert(number < data->shard_count && part < dealing->clocks);
     const struct data_shard *shard = &data->shards[number];
     bool stored =
         set != NULL ? set->store != NULL && shard->store == set->store : !data->varied || shard->store != NULL;

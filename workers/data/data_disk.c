@@ -10,6 +10,7 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -161,6 +162,7 @@ static int write_runs(struct sorting *sorting, struct error *error) {
 /* Reads and checks the run's next block. Drops its pages while there is room for copies, as then few records are used
  * where they are mapped. */
 static int load_block(struct sorting *sorting, struct sorted_run *run, struct error *error) {
+    assert(run->at < run->until);
     uint64_t block = run->at / SPILL_BLOCK;
     run->block = run->block != NULL ? run->block : memory_resized(NULL, SPILL_BLOCK, 1);
     int result = spill_check(&sorting->file, block, run->block, error);
@@ -238,6 +240,7 @@ static void drop_behind(struct sorting *sorting) {
         bool at_end = run->at == run->until && !run->has_next;
         uint64_t next = run->has_next ? run->at - sizeof run->next : run->at;
         uint64_t used = at_end ? next : next / SPILL_BLOCK * SPILL_BLOCK;
+        assert(used <= run->until && (!at_end || used == run->until));
         if (used >= run->forgotten + FORGET_BYTES) {
             spill_forget(&sorting->file, run->forgotten, used);
             run->forgotten = used;
@@ -305,6 +308,7 @@ static int arrange_use(const struct arranging *arranging, enum aml_item_use use,
     result = result != 0 ? result : write_runs(&sorting, error);
     result = result != 0 ? result : merge_runs(&sorting, &blocks, error);
     if (result == 0) {
+        assert(sorting.written == blocks.starts[blocks.count]);
         solo_name_items(arranging, use);
     }
     spill_close(&sorting.file);

@@ -6,6 +6,7 @@
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static uint64_t record_key(const unsigned char *record, unsigned row) {
@@ -127,6 +128,7 @@ static void groups_find(const struct arranging *arranging, struct place *places,
     for (unsigned p = 0; p < parts; p++) {
         order->parts[p + 1] += order->parts[p];
     }
+    assert(order->parts[parts] == used);
 }
 
 static int extents_to_order(const struct arranging *arranging, const struct data_extent extents[2],
@@ -203,7 +205,9 @@ void data_order_close(struct data_order *order) {
 static int shard_load(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
                       struct data_extent *whole, struct error *error) {
     const struct data_records *records = &shard->records[use];
+    assert(records->open.count == 0);
     if (records->on_disk == 0) {
+        assert(records->count == 0 || (records->extent_count == 1 && records->extents[0].count == records->count));
         *whole = records->count > 0 ? records->extents[0] : (struct data_extent){.count = 0};
         return 0;
     }
@@ -283,6 +287,7 @@ static uint8_t *make_bins(const struct arranging *arranging) {
     const struct data_set *set = arranging->set;
     size_t capacity = 0;
     uint32_t *weights = NULL;
+    assert(set->bins <= UINT8_MAX);
     uint64_t *loads = memory_zeroed(set->bins, sizeof *loads);
     for (uint32_t s = 0; s < arranging->shard_count; s++) {
         const struct data_shard *shard = &arranging->data->shards[arranging->shards[s]];
@@ -394,6 +399,7 @@ static void fill_set(const struct arranging *arranging) {
         deal_slice(arranging, part, slice, loads, copy_items, &filling);
     }
     set->starts[slices * blocks] = at;
+    assert(at == set->count);
     free(filling.blocks);
     free(loads);
     free(bin_of);
@@ -418,6 +424,7 @@ static void fill_tests(const struct arranging *arranging) {
         }
     }
     set->test_starts[set->threads] = at;
+    assert(at == set->test_count);
 }
 
 int data_arrange_groups(const struct arranging *arranging, struct error *error) {

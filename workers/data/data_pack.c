@@ -6,6 +6,8 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 
+#include <assert.h>
+
 static const char MAGIC[4] = {'P', 'S', 'H', '3'};
 
 static uint64_t extents_bytes(const struct packed_head *head) {
@@ -75,6 +77,7 @@ static unsigned char *pack(const struct data *data, uint32_t number, bool whole,
                        : data_records_read(data, from, records, error);
         records += bytes;
     }
+    assert(result != 0 || records == at + data_packed_bytes(&head));
     memcpy(head.magic, MAGIC, sizeof head.magic);
     head.hash = data_packed_hash(&head, at);
     memcpy(at, &head, sizeof head);
@@ -113,6 +116,7 @@ struct buffer *data_pack_pieces(struct data *data, const uint32_t *shards, uint3
     for (uint32_t s = 0; s < packed; s++) {
         at = pack(data, shards[s], false, NULL, at, NULL); /* from memory: can't fail */
     }
+    assert(at == bytes->data + size);
     pthread_mutex_unlock(&data->lock);
     return bytes;
 }

@@ -21,6 +21,7 @@ static int extent_order(const void *one, const void *other) {
 /* Makes one extent of the pieces' records of a use, in the order of the input: by stretch, then by part. */
 static void join_pieces(struct data *data, struct data_shard *shard, enum aml_item_use use) {
     struct data_records all = {.count = 0};
+    assert(shard->records[use].extent_count == 0 && shard->records[use].open.count == 0);
     for (uint32_t p = 0; p < data->division.count; p++) {
         const struct data_records *records = &data_piece_of(data, shard, p)->records[use];
         for (uint32_t e = 0; e < records->extent_count; e++) {
@@ -54,6 +55,7 @@ static bool all_pieces_here(struct data *data, struct data_shard *shard) {
 static void put_together(struct data *data, uint32_t number) {
     struct data_shard *shard = &data->shards[number];
     struct wire_input_shard tally = {0};
+    assert(!shard->held);
     if (!all_pieces_here(data, shard)) {
         return;
     }
@@ -66,6 +68,7 @@ static void put_together(struct data *data, uint32_t number) {
     }
     join_pieces(data, shard, AML_TRAIN);
     join_pieces(data, shard, AML_TEST);
+    assert(shard->records[AML_TRAIN].count + shard->records[AML_TEST].count == tally.items);
     data_pieces_drop(data, shard);
     data_piece_close(data, &shard->piece);
     shard->held = true;
@@ -76,6 +79,7 @@ static void put_together(struct data *data, uint32_t number) {
 /* ---- Reading a part ---- */
 
 void data_divide(struct data *data, uint32_t count, uint32_t index) {
+    assert(index < count);
     pthread_mutex_lock(&data->lock);
     data->division = (struct data_division){.count = count, .index = index, .reading = count};
     pthread_mutex_unlock(&data->lock);
@@ -100,6 +104,7 @@ static void move_own_items(struct data *data) {
             memcpy(piece->totals, shard->totals, sizeof piece->totals);
             memset(shard->records, 0, sizeof shard->records);
             size_t bytes = piece->records[AML_TRAIN].bytes + piece->records[AML_TEST].bytes;
+            assert(data->bytes >= bytes);
             data->bytes -= bytes;
             division->bytes += bytes;
         }

@@ -6,6 +6,7 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -52,8 +53,22 @@ void data_records_end(struct data_records *records) {
     }
 }
 
+/* Checks that the counts are those of all extents together. */
+static void check_records(const struct data_records *records) {
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    uint64_t on_disk = 0;
+    for (uint32_t e = 0; e < records->extent_count; e++) {
+        count += records->extents[e].count;
+        bytes += records->extents[e].bytes;
+        on_disk += records->extents[e].on_disk ? records->extents[e].bytes : 0;
+    }
+    assert(count == records->count && bytes == records->bytes && on_disk == records->on_disk);
+}
+
 void data_records_fit(struct data_records *records) {
     data_records_end(records);
+    check_records(records);
     for (uint32_t e = 0; e < records->extent_count; e++) {
         struct data_extent *extent = &records->extents[e];
         if (!extent->on_disk && extent->bytes < extent->capacity) {
@@ -206,6 +221,7 @@ static void write_out(struct data *data) {
     int result = write_taken(data, taken, count, &error);
     pthread_mutex_lock(&data->lock);
     for (size_t t = 0; t < count; t++) {
+        assert(data->bytes >= taken[t].extent.bytes);
         data->bytes -= taken[t].extent.bytes;
         taken[t].records->extents[taken[t].place] = taken[t].extent;
     }
@@ -263,6 +279,7 @@ void data_spill_give_back(struct data *data) {
     for (size_t first = 0, end; first < count; first = end) {
         for (end = first + 1; end < count && ranges[end].from == ranges[end - 1].until; end++) {
         }
+        assert(end == count || ranges[end].from > ranges[end - 1].until);
         spill_punch(&data->limit.records, ranges[first].from, ranges[end - 1].until);
     }
     free(ranges);

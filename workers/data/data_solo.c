@@ -313,6 +313,7 @@ void solo_name_items(const struct arranging *arranging, enum aml_item_use use) {
             named[number++] = data_item_id(shard, i);
         }
     }
+    assert(number == use_count(arranging, use));
     for (size_t i = 0; i < number; i++) {
         ids[i] = named[ids[i]];
     }
@@ -377,6 +378,7 @@ static int batch_end(struct batches *batches, unsigned table, struct error *erro
         memcpy(batch->spans[s].target, from, batch->spans[s].count * sizeof *from);
         from += batch->spans[s].count;
     }
+    assert(result != 0 || from == slots + batch->count);
     batch->count = batch->span_count = 0;
     return result;
 }
@@ -487,6 +489,7 @@ static int arrange_use(const struct arranging *arranging, enum aml_item_use use,
     solo_deal_threads(items, count, set->threads);
     solo_blocks_add(arranging, &blocks, items, count);
     solo_blocks_end(&blocks);
+    assert(blocks.starts[blocks.count] == count);
     size_t bytes = blocks.offsets != NULL ? blocks.offsets[blocks.count] : count * data->item_size;
     solo_number_items(arranging, use, items, count, 0);
     solo_name_items(arranging, use);

@@ -4,6 +4,7 @@
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,9 +68,11 @@ void input_deal_file(struct input_deal *deal, const struct extents *extents) {
         }
     }
     deal->first[deal->parts] = s;
+    assert(s == extents->count); /* the level is rounded up, so the parts want all of the file */
 }
 
 struct extent_range input_deal_part(const struct input_deal *deal, uint32_t index) {
+    assert(index < deal->parts && deal->first[index] <= deal->first[index + 1]);
     return (struct extent_range){.first = deal->first[index], .end = deal->first[index + 1]};
 }
 

@@ -67,6 +67,11 @@ static void *parser_main(void *argument) {
     return NULL;
 }
 
+/* Checks the order of a chunk's stages. Under the mutex. */
+static void check_ring(const struct ring *ring) {
+    assert(ring->claimed <= ring->published && ring->published - ring->claimed <= ring->chunk_count);
+}
+
 /* Ends the parser threads when they have done all published chunks, or, after a failure, the claimed ones. */
 static void ring_join(struct ring *ring) {
     pthread_mutex_lock(&ring->mutex);
@@ -155,6 +160,7 @@ static void ring_publish(struct ring *ring, struct ring_chunk *chunk) {
     pthread_mutex_lock(&ring->mutex);
     chunk->done = false;
     ring->published++;
+    check_ring(ring);
     pthread_cond_signal(&ring->work);
     pthread_mutex_unlock(&ring->mutex);
 }

@@ -5,6 +5,7 @@
 #include "agileml/base/text_fields.h"
 #include "agileml/input/lines.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,6 +110,7 @@ static void begin_chunk(struct gathering *gathering) {
 /* Reads on in the open text, up to the limit. */
 static int read_more(struct gathering *gathering, struct error *error) {
     struct line_filling *filling = gathering->filling;
+    assert(gathering->size + SPARE <= gathering->limit && gathering->limit <= gathering->room->capacity);
     size_t room = gathering->limit - gathering->size - SPARE;
     size_t got = 0;
     int code = filling->text_ended
@@ -133,6 +135,7 @@ static bool grow(struct gathering *gathering) {
 static void end_chunk(struct gathering *gathering, size_t whole) {
     struct line_filling *filling = gathering->filling;
     struct line_room *room = gathering->room;
+    assert(whole <= gathering->size && gathering->size + SPARE <= gathering->limit);
     size_t rest = gathering->size - whole;
     if (rest > filling->rest_capacity) {
         filling->rest = memory_resized(filling->rest, rest, 1);

@@ -171,6 +171,7 @@ static void hash_blocks(struct spill_file *file) {
  * cache. So there is little to wait for, and few pages are dirty. */
 static int write_behind(const struct spill_file *file, struct error *error) {
     enum { WAIT = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER };
+    assert(file->written >= SPILL_BUFFER && file->written % SPILL_BUFFER == 0);
     off_t last = (off_t)(file->written - SPILL_BUFFER);
     sync_file_range(file->descriptor, last, SPILL_BUFFER, SYNC_FILE_RANGE_WRITE);
     if (last < SPILL_BUFFER) {
@@ -200,6 +201,7 @@ int spill_append(struct spill_file *file, const void *bytes, size_t size, struct
     file->buffer = file->buffer != NULL ? file->buffer : memory_resized(NULL, SPILL_BUFFER, 1);
     while (size > 0) {
         size_t used = (size_t)(file->size - file->written);
+        assert(file->size >= file->written && used < SPILL_BUFFER);
         size_t step = SPILL_BUFFER - used < size ? SPILL_BUFFER - used : size;
         memcpy(file->buffer + used, from, step);
         file->size += step;
