@@ -2,6 +2,7 @@
  * clocks for which the client has a partition's rows, and gives the rows to our server. See node_private.h. */
 #include "workers/node/node_private.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* Whether one of our servers has reported, when it was fenced, that it can restore its replica at the clock. */
@@ -43,6 +44,7 @@ struct buffer *node_cache_points(const struct node *node) {
 
 void node_give_cached(struct node *node, const struct plan_view *plan) {
     uint64_t restore = plan->terms.restore;
+    assert(node->client.partition_count == 0 || node->client.partition_count == plan->terms.partitions);
     for (uint32_t p = 0; p < node->client.partition_count; p++) {
         actor_id server = plan_server_at(plan, restore + 1, p);
         if (actor_node(server) != node->options.self || servers_can_restore(node, p, restore)) {

@@ -288,6 +288,7 @@ void node_work_receive_evaluate(struct node *node, const struct message *message
     unsigned set = node_set_of_shards(node, shards, (uint32_t)count);
     node->work.evaluations[node->work.evaluation_count++] =
         (struct node_evaluation){.origin = asked->origin, .clock = asked->clock, .set = set};
+    assert(node->work.evaluation_count <= NODE_EVALUATIONS_MAX);
 }
 
 /* ---- What begins next ---- */

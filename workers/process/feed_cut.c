@@ -3,6 +3,7 @@
 
 #include "agileml/base/trial.h"
 
+#include <assert.h>
 #include <math.h>
 
 void feed_cut_open(struct feed_cut *cut, const struct aml_transform *list) {
@@ -39,6 +40,7 @@ static bool take_costs(struct feed_cut *cut) {
 /* Returns microseconds for an item if feeders run the first `count` transforms, at least one: the time of the slower
  * side. */
 static double time_of(const struct feed_cut *cut, const struct feed_cut_job *job, unsigned count) {
+    assert(count >= 1 && count <= cut->feedable && cut->feedable <= cut->count);
     double here = FEED_CUT_BYTE_US * cut->transforms[count - 1].bytes;
     double there = here;
     for (unsigned s = 0; s < cut->count; s++) {

@@ -60,6 +60,7 @@ static void *pool_main(void *argument) {
         pthread_mutex_unlock(&pool->lock);
         pool->run(pool->context, self.number, command);
         pthread_mutex_lock(&pool->lock);
+        assert(pool->running > 0 && pool->generation == seen);
         last = --pool->running == 0;
         bool closing = pool->closing; /* if so, the data that `handle_end` uses may be freed */
         pthread_mutex_unlock(&pool->lock);
@@ -136,6 +137,7 @@ void pool_meet(struct pool *pool) {
 void pool_help(struct pool *pool, unsigned thread) {
     struct pool_team *team = &pool->team;
     bool dismissed = false;
+    assert(thread > 0 && thread < pool->threads && pool->active == pool->threads);
     while (!dismissed) {
         team_wait(team, &team->call, ++team->seen[thread]);
         dismissed = team->part == NULL;

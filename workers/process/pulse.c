@@ -3,6 +3,7 @@
  * answers may wait here unread. So a process that was stopped accuses no other. */
 #include "workers/process/pulse.h"
 
+#include <assert.h>
 #include <string.h>
 
 void pulse_init(struct pulse *pulse, struct io *io, actor_id self, const char *controller) {
@@ -62,6 +63,7 @@ static unsigned choose_targets(const struct plan_view *plan, actor_id self, acto
             break;
         }
     }
+    assert(count <= PULSE_TARGETS_MAX && !chosen(targets, count, actor_pulse(self)));
     return count;
 }
 
@@ -153,6 +155,7 @@ static void greet(struct pulse *pulse) {
 void pulse_timer(void *self) {
     struct pulse *pulse = self;
     uint64_t now_us = pulse_now(pulse);
+    assert(pulse->tick_us == 0 || pulse->target_count > 0);
     pulse->timer_us = 0;
     if (pulse->tick_us != 0 && now_us >= pulse->tick_us) {
         ask_targets(pulse, now_us - pulse->tick_us);

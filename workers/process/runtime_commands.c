@@ -152,6 +152,7 @@ static void choose_slice(struct runtime *runtime) {
     } else {
         command->slice++; /* from NO_SLICE to 0 */
     }
+    assert(command->slice <= items->slices);
     command->items += command->slice < items->slices ? data_slice_count(items, clock_part(runtime), command->slice) : 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "agileml/base/hash.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,7 @@ void runtime_done_begin(struct runtime *runtime, bool own_clock) {
 static struct done_table *open_table(struct runtime *runtime, unsigned t) {
     struct runtime_done *done = &runtime->command.done;
     struct done_table *table = &done->tables[t];
+    assert(table->rows == NULL || table->count == runtime->job.tables[t].rows);
     if (table->rows == NULL) {
         table->count = runtime->job.tables[t].rows;
         table->rows = memory_zeroed(table->count, 1);
@@ -124,6 +126,7 @@ struct round {
 static bool take_round(struct runtime *runtime, struct round *round) {
     struct runtime_done *done = &runtime->command.done;
     uint32_t partitions = runtime->node.client.partition_count;
+    assert(done->pieces <= WIRE_PIECES_MAX - 1 && (done->bytes == 0 || done->range_count > 0));
     if (!done->sends || done->bytes < (size_t)RUNTIME_PIECE_KIB * 1024 * partitions ||
         done->pieces == WIRE_PIECES_MAX - 1) {
         return false;

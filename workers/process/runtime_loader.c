@@ -196,6 +196,7 @@ static void forget_files(struct runtime *runtime) {
 static int loader_read(struct runtime *runtime, uint32_t part) {
     struct aml_app *app = runtime->app;
     struct aml_worker *reader = &runtime->loader.reader;
+    assert(reader->chunk == NULL);
     forget_files(runtime);
     if (part == WHOLE) {
         data_read_begin(&runtime->data);

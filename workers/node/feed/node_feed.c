@@ -249,6 +249,7 @@ static void size_learn(struct node *node, uint32_t shard, uint32_t bytes) {
     bytes = bytes > 0 ? bytes : 1;
     feed->known += feed->sizes[shard] == 0 ? 1 : 0;
     feed->known_bytes += bytes;
+    assert(feed->known_bytes >= feed->sizes[shard]);
     feed->known_bytes -= feed->sizes[shard];
     feed->sizes[shard] = bytes;
 }
@@ -497,6 +498,7 @@ static bool make_some(struct node *node, struct feed_clock *clock, unsigned aske
     struct feed_batch *batch = last_behind(feed, clock);
     while (batch != NULL) {
         batch_become_making(feed, batch, clock->clock);
+        assert(made.count < WIRE_FEED_SHARDS_MAX);
         made.shards[made.count++] = clock->shards[batch - clock->batches];
         batch = made.count < most ? last_behind(feed, clock) : NULL;
     }
@@ -541,6 +543,7 @@ static void feed_begin(struct node *node) {
     struct node_feed *feed = node_feed(node);
     feed->items = 0;
     feed->transforms_us = feed->made_us;
+    assert(feed->waits_since_us == 0 || node_now(node) >= feed->waits_since_us + feed->made_us);
     feed->wait_us = feed->waits_since_us != 0 ? node_now(node) - feed->waits_since_us - feed->made_us : 0;
     feed->waits_since_us = feed->made_us = 0;
 }
@@ -551,6 +554,7 @@ void node_fed(struct node *node, uint64_t items) {
 
 /* Learns from `batches` batches that the process has made in `us`, for a set of `count` shards. */
 static void local_learn(struct node_feed *feed, uint64_t batches, uint64_t us, uint32_t count) {
+    assert(batches > 0);
     uint64_t each_us = us / batches + 1;
     feed->local_us = feed->local_us == 0 ? each_us : (7 * feed->local_us + each_us) / 8;
     feed->clock_us = feed->local_us * count;
@@ -615,6 +619,7 @@ static void take(struct node *node, const struct message *message, struct feed_b
         return;
     }
     batch_become_here(feed, batch, record->bytes);
+    assert(feed->used <= credit(node));
     feed->taken++;
 }
 
@@ -679,6 +684,7 @@ static void refused(struct node *node, struct feed_batch *batch) {
         feeder->gone_us = feeder->gone_us < NODE_FEED_AVOID_US ? feeder->gone_us : NODE_FEED_AVOID_US;
         feeder->avoid_until_us = node_now(node) + feeder->gone_us;
     }
+    assert(batch->state == FEED_ASKED && batch->attempts > 0);
     batch->attempts--; /* at the next attempt the feeder may have the data */
     batch_become_wanted(node_feed(node), batch);
 }

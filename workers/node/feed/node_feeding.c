@@ -29,6 +29,12 @@ unsigned node_feeding_at_once(unsigned threads, uint64_t batch_us) {
     return count < WIRE_FEED_SHARDS_MAX ? (unsigned)count : WIRE_FEED_SHARDS_MAX;
 }
 
+/* Checks that the batches that wait for their answer are the last ones that were made. */
+static void check_question(const struct feed_question *question) {
+    assert(question->made <= question->next && question->next <= question->count);
+    assert(question->count > 0 && question->count <= WIRE_FEED_SHARDS_MAX);
+}
+
 static void question_drop_bytes(struct feed_question *question) {
     for (unsigned b = 0; b < question->made; b++) {
         buffer_drop(question->bytes[b]);
@@ -146,6 +152,7 @@ static bool make_room(struct node *node, uint64_t clock) {
         newest = feeding->questions[q].clock > feeding->questions[newest].clock ? q : newest;
     }
     const struct feed_question *question = &feeding->questions[newest];
+    check_question(question);
     if (question->clock <= clock) {
         return false;
     }
@@ -199,6 +206,7 @@ void node_feeding_receive(struct node *node, actor_id server, const struct messa
             want_shard(node, asked[s]);
         }
     }
+    assert(question.count + lacking_count == count);
     answer_gone(node, &question, lacking, lacking_count);
     question.number = ++feeding->arrived;
     if (question.count > 0 && make_room(node, question.clock)) {
@@ -236,6 +244,8 @@ static bool make_next(struct node *node) {
         return false;
     }
     struct feed_question *first = first_question(feeding);
+    check_question(first);
+    assert(first->next < first->count);
     first->since_us = first->made == 0 ? node_now(node) : first->since_us;
     feeding->making = true;
     feeding->since_us = node_now(node);
@@ -283,6 +293,7 @@ static void take_made(struct node *node, struct feed_question *question, struct 
                                                             .hash = hash_bytes(bytes->data, bytes->size, 0)};
     question->bytes[question->made++] = buffer_hold(bytes);
     question->next++;
+    check_question(question);
     if (question->next == question->count || made_bytes(question) >= NODE_FEED_SEND_BYTES ||
         (last && node_now(node) >= question->since_us + NODE_FEED_FUSED_US)) {
         answer_made(node, question);
@@ -322,7 +333,7 @@ static void take_all(struct node *node, const struct feed_made *made) {
 
 void node_feeding_made(struct node *node, const struct feed_made *made) {
     struct node_feeding *feeding = &node_feed(node)->feeding;
-    assert(feeding->making);
+    assert(feeding->making && made->count > 0);
     feeding->making = false;
     feeding->made_us += node_now(node) - feeding->since_us;
     feeding->batches += made->count;

@@ -69,6 +69,7 @@ static size_t piece_bytes(const struct node *node) {
 }
 
 bool node_add_piece(const struct node *node, const struct buffer *bytes, uint64_t offset, struct message *answer) {
+    assert(offset < bytes->size);
     size_t left = bytes->size - offset;
     size_t piece = piece_bytes(node);
     message_add_copy(answer, bytes->data + offset, left < piece ? left : piece);
@@ -216,6 +217,7 @@ static bool fetch_begin(struct node *node, const struct node_set *set) {
 }
 
 static void ask_for_piece(struct node *node, struct fetch_way *way) {
+    assert(way->busy && way->holder < node_fetch(node)->holder_count);
     const struct fetch_holder *holder = &node_fetch(node)->holders[way->holder];
     way->claim = ++node_fetch(node)->claim;
     way->asked_us = node_now(node);
@@ -301,6 +303,7 @@ static bool take_more(struct node *node) {
         more = more && (way->busy || find_holder(node, &holder, &shard));
         if (more && !way->busy) {
             *way = (struct fetch_way){.busy = true, .holder = holder, .shard = shard};
+            assert(fetch->lacks[shard] == 1);
             fetch->holders[holder].asked++;
             fetch->lacks[shard] = 0;
             ask_for_piece(node, way);

@@ -88,6 +88,7 @@ static void offer(struct node *node) {
 static void apply_moves(struct node *node) {
     struct node_gossip *gossip = node_gossip(node);
     if (gossip->moves.type != 0) {
+        assert(node->work.activity == NODE_COMPUTING); /* moves of an earlier clock were dropped */
         client_move(&node->client, &gossip->moves);
         drop(&gossip->moves);
     }

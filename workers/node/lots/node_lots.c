@@ -230,6 +230,7 @@ static void add_helped(struct node *node, const struct wire_assignment *owner, u
     qsort(all, owner->count, sizeof *all, node_compare_shards);
     uint32_t first = lots_slice_first(owner->count, lots, 1 + lot);
     uint32_t count = lots_slice_first(owner->count, lots, 2 + lot) - first;
+    assert(count > 0 && first + count <= owner->count);
     uint32_t *shards = memory_resized(NULL, count, sizeof *shards);
     memcpy(shards, all + first, count * sizeof *shards);
     free(all);
@@ -266,6 +267,7 @@ static void find_helped(struct node *node) {
             add_helped(node, owner, lot);
         }
     }
+    assert(node_lots(node)->help.count <= node->options.lots);
     free(owners);
 }
 

@@ -45,6 +45,7 @@ static void parts_plan(struct node *node, bool new_epoch) {
         }
     }
     parts->count = own && parts->count > 1 ? parts->count : 0;
+    assert(parts->count == 0 || parts->readers[parts->index].node == node->options.self);
 }
 
 static void way_end(struct parts_way *way) {
@@ -182,6 +183,7 @@ void node_part_read(struct node *node, bool divided) {
  * question again, as a node without a plan, at the beginning of a job, answers nothing. */
 static void ask(struct node *node, struct parts_way *way, bool repeats) {
     struct node_parts *parts = node_parts(node);
+    assert(way->busy && way->count > 0 && way->part < parts->count && way->part != parts->index);
     const struct parts_reader *reader = &parts->readers[way->part];
     struct message question = {.type = MESSAGE_PEER, .peer = {.service = SERVICE_PARTS, .kind = PARTS_ASK}};
     if (!repeats) {
