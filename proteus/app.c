@@ -58,12 +58,8 @@ void app_arguments(const struct app *app, const char *key, bool insecure, struct
 }
 
 int app_check_host(const char *host, const char *key, bool insecure, struct error *error) {
-    char text[WIRE_ENDPOINT_MAX];
     struct endpoint endpoint;
-    if (snprintf(text, sizeof text, "tcp://%s:0", host) >= (int)sizeof text) {
-        return error_set(error, AML_EINPUT, "--listen: expected a host, got '%.100s'", host);
-    }
-    int result = endpoint_parse(&endpoint, text, true, error);
+    int result = endpoint_parse_host(&endpoint, host, error);
     if (result == 0 && !endpoint.loopback && key == NULL && !insecure) {
         result = error_set(error, AML_EINPUT,
                            "--listen %s: other machines can reach it: expected --key FILE too, or --insecure", host);

@@ -91,6 +91,19 @@ int endpoint_parse(struct endpoint *endpoint, const char *text, bool to_bind, st
     return 0;
 }
 
+int endpoint_parse_host(struct endpoint *endpoint, const char *host, struct error *error) {
+    char text[WIRE_ENDPOINT_MAX], found[WIRE_ENDPOINT_MAX];
+    struct error reason = {0};
+    if (snprintf(text, sizeof text, "tcp://%s:0", host) >= (int)sizeof text || !endpoint_split(text, true, found)) {
+        return error_set(
+            error, AML_EINPUT,
+            "--listen %.100s: expected a host alone: a name, an IPv4 address, or an IPv6 address in brackets", host);
+    }
+    return endpoint_parse(endpoint, text, true, &reason) == 0
+               ? 0
+               : error_set(error, AML_EINPUT, "--listen %.100s: expected a host: %.200s", host, reason.text);
+}
+
 bool endpoint_host_is_any(const char *host) {
     static const char *const any[] = {"*", "0.0.0.0", "0", "[::]", "[::0]", "[0:0:0:0:0:0:0:0]", "[::ffff:0.0.0.0]"};
     for (size_t i = 0; i < sizeof any / sizeof any[0]; i++) {

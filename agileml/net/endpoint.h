@@ -20,6 +20,9 @@ struct endpoint {
  * has no address. */
 int endpoint_parse(struct endpoint *endpoint, const char *text, bool to_bind, struct error *error);
 
+/* Parses HOST, the value of --listen. Returns 0, or AML_EINPUT when it is malformed or has no address. */
+int endpoint_parse_host(struct endpoint *endpoint, const char *host, struct error *error);
+
 /* Whether HOST stands for all addresses of the machine (`*`, 0.0.0.0, [::]): others can't connect to it. */
 bool endpoint_host_is_any(const char *host);
 

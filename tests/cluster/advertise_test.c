@@ -52,6 +52,11 @@ TEST(refused) {
         {"$bin/proteus controller --listen tcp://127.0.0.1:0 --advertise '[::]'", "--advertise [::]: others can't"},
         {"$bin/proteus controller --listen tcp://127.0.0.1:0 --advertise 127.0.0.1:99999", "expected a host"},
         {"$bin/proteus run --listen 0.0.0.0 --insecure -- " SUM, "--listen 0.0.0.0: other machines can't reach that"},
+        {"$bin/proteus run --listen tcp://127.0.0.1:80 -- " SUM, "--listen tcp://127.0.0.1:80: expected a host alone"},
+        {"$bin/proteus join --controller tcp://127.0.0.1:9 --tier reliable --listen 127.0.0.1:80 --insecure -- " SUM,
+         "--listen 127.0.0.1:80: expected a host alone"},
+        {NODE_OF "--listen ::1 --advertise 127.0.0.1", "--listen ::1: expected a host alone"},
+        {NODE_OF "--listen 127.0.0.256", "--listen 127.0.0.256: expected a host: "},
         {"$bin/proteus run -- " SUM " --advertise 127.0.0.1", "--advertise belongs to 'proteus run'"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

@@ -281,6 +281,7 @@ static int check_listen(const struct runtime_options *options, struct error *err
     char text[WIRE_ENDPOINT_MAX];
     const char *listen = options->listen;
     int result = endpoint_parse(&controller, options->controller, false, error);
+    result = result != 0 ? result : endpoint_parse_host(&own, listen, error);
     if (result == 0 && options->advertise != NULL && endpoint_host_has_port(options->advertise)) {
         return error_set(error, AML_EINPUT,
                          "--advertise %.100s: expected a host without a port: a node has several ports, chosen by the "
@@ -290,10 +291,6 @@ static int check_listen(const struct runtime_options *options, struct error *err
     if (result == 0 && options->advertise != NULL) {
         return endpoint_advertise(text, "tcp://*:1", options->advertise, error);
     }
-    if (result == 0 && snprintf(text, sizeof text, "tcp://%s:0", listen) >= (int)sizeof text) {
-        return error_set(error, AML_EINPUT, "--listen: expected a host, got '%.100s'", listen);
-    }
-    result = result != 0 ? result : endpoint_parse(&own, text, true, error);
     if (result == 0 && (endpoint_host_is_any(listen) || (own.loopback && !controller.loopback))) {
         result = error_set(error, AML_EINPUT,
                            "--listen %s: other nodes can't reach that; expected this machine's address, or --advertise "
