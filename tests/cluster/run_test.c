@@ -1356,8 +1356,8 @@ TEST(join_command) {
 }
 
 /* Forwards a connection between a node and the controller. Once the node has sent more than a handshake, the
- * controller's bytes are held back until `released`. If the connection ends earlier (on a busy machine handshakes may
- * time out), another connection follows. */
+ * controller's bytes are held back until `released`. If the connection ends (on a busy machine handshakes and heartbeats
+ * may time out), another connection follows, until the listener is shut down. */
 struct relay {
     int listener;
     struct sockaddr_in controller;
@@ -1371,10 +1371,13 @@ static bool carry(int from, int to, size_t *total) {
     return size > 0 && send(to, bytes, (size_t)size, MSG_NOSIGNAL) == size;
 }
 
-/* Forwards one connection. Returns whether the node has sent more than a handshake. */
+/* Forwards one connection. Returns false when there is none any more. */
 static bool relay_connection(struct relay *relay) {
     enum { HANDSHAKE_BYTES_MAX = 250 };
     int node = accept(relay->listener, NULL, NULL);
+    if (node < 0) {
+        return false;
+    }
     int controller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool open = connect(controller, (struct sockaddr *)&relay->controller, sizeof relay->controller) == 0;
     size_t said = 0;
@@ -1392,11 +1395,11 @@ static bool relay_connection(struct relay *relay) {
     }
     close(node);
     close(controller);
-    return said > HANDSHAKE_BYTES_MAX;
+    return true;
 }
 
 static void *relay_main(void *context) {
-    while (!relay_connection(context)) {
+    while (relay_connection(context)) {
     }
     return NULL;
 }
@@ -1461,6 +1464,7 @@ TEST(warned_before_welcome) {
     stop_sums(&job);
     assert_int_equal(last_number("summary", "evictions"), 1);
     assert_int_equal(last_number("summary", "failures"), 0);
+    shutdown(relay.listener, SHUT_RDWR);
     pthread_join(thread, NULL);
     close(relay.listener);
 }
