@@ -1356,8 +1356,8 @@ TEST(join_command) {
 }
 
 /* Forwards a connection between a node and the controller. Once the node has sent more than a handshake, the
- * controller's bytes are held back until `released`. If the connection ends (on a busy machine handshakes and heartbeats
- * may time out), another connection follows, until the listener is shut down. */
+ * controller's bytes are held back until `released`. If the connection ends (on a busy machine handshakes and
+ * heartbeats may time out), another connection follows, until the listener is shut down. */
 struct relay {
     int listener;
     struct sockaddr_in controller;
