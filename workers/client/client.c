@@ -170,9 +170,11 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         client->partitions[p].pieces.count = 0;
     }
-    plan_origin_works(&client->plan, origin, clock, &client->part.alone);
+    bool works = plan_origin_works(&client->plan, origin, clock, &client->part.alone);
+    assert(works);
     bool averages = plan_strategy_at(&client->plan, clock) != STRATEGY_SSGD;
     client->part.share = averages ? plan_origin_share(&client->plan, origin, clock) : 1;
+    assert(client->part.share >= 0 && client->part.share <= 1);
 }
 
 void client_freeze(struct client *client) {

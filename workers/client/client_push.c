@@ -357,6 +357,8 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     struct client_subscription *subscription = subscription_with(partition, from);
     const struct message_push push = message->push;
     const uint64_t arrived = client_arrived(partition);
+    assert(partition->restore_pull <= partition->pulls && partition->pieces.pull <= partition->pulls);
+    assert(subscription == NULL || (subscription->again <= partition->pulls && subscription->pull <= partition->pulls));
     if (subscription != NULL && !is_relayed(&push)) {
         subscription->heard_us = client_now(client);
         subscription->again = push.pull >= subscription->again ? 0 : subscription->again;

@@ -6,6 +6,7 @@
 #include "agileml/base/memory.h"
 #include "workers/data/crash.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum { WINDOW_BLOCKS_MIN = 2 };
@@ -27,6 +28,7 @@ static bool window_has(const struct disk_window *window, uint64_t block) {
 static void drop_oldest(struct data_disk *disk) {
     struct disk_window *window = &disk->window;
     uint64_t block = window->queue[window->head];
+    assert(window->used > 0 && window->loaded[block]);
     window->head = (window->head + 1) % (window->most + 1);
     window->used--;
     window->loaded[block] = false;
@@ -40,6 +42,7 @@ static void block_loaded(struct data_disk *disk, uint64_t block) {
     if (window->used > window->most) {
         drop_oldest(disk);
     }
+    assert(window->used <= window->most && block < window->blocks);
     window->queue[(window->head + window->used++) % (window->most + 1)] = block;
     window->loaded[block] = true;
 }
@@ -138,6 +141,7 @@ static uint64_t part_offset(const struct data_set *set, unsigned part) {
 /* Moves the window to the part, and drops what lies behind. */
 static void window_move(struct data_disk *disk, uint64_t from, uint64_t until) {
     struct disk_window *window = &disk->window;
+    assert(from < until && until <= disk->tests_at);
     window->first = from / SPILL_BLOCK;
     window->part = (until + SPILL_BLOCK - 1) / SPILL_BLOCK - window->first;
     window->ahead = 0;

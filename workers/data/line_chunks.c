@@ -129,6 +129,7 @@ static int ring_open(struct ring *ring, const struct line_reading *reading, stru
 }
 
 static void ring_retire(struct ring *ring, const struct ring_chunk *chunk) {
+    assert(ring->published - ring->retired <= ring->chunk_count);
     if (ring->reading->retire != NULL) {
         ring->reading->retire(ring->reading->context, &chunk->room.chunk, chunk->code);
     }

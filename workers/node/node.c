@@ -323,6 +323,10 @@ static void assert_fits(const struct node *node) {
     assert(work->activity == NODE_IDLE || work->assignment.set < work->set_count);
     assert(work->activity != NODE_COMPUTING || work->clock <= work->begun);
     assert(work->evaluated <= work->begun && work->evaluation_count <= NODE_EVALUATIONS_MAX);
+    assert(client->plan.terms.version == node->plan.terms.version && node->plan.epoch <= client->epoch);
+    assert(node->ready <= node->plan.terms.version && node->loaded <= node->plan.terms.version);
+    assert(node->input.compared <= node->input.reading && node->contact.told_committed <= client->committed);
+    assert(node->save.state == SAVE_NONE || node->save.attempt > 0);
 }
 
 /* Begins all that can begin now, and reports to the controller what has changed. Each callback ends with it. */
@@ -540,6 +544,7 @@ static void send_fenced(struct node *node) {
         memcpy(restore_points->data + size, own->data, own->size);
         size += own->size;
     }
+    assert(size + cached->size == restore_points->size);
     memcpy(restore_points->data + size, cached->data, cached->size);
     buffer_drop(cached);
     message_add(&message, restore_points);
@@ -867,6 +872,7 @@ static uint32_t node_patience_ms(const struct node *node) {
 /* Fails the node when the controller has been silent for too long. Until then training goes on without it. */
 static bool node_check_silence(struct node *node, uint64_t now) {
     uint32_t patience_ms = node_patience_ms(node);
+    assert(now >= node->contact.heard_us);
     if (now - node->contact.heard_us <= patience_ms * UINT64_C(1000)) {
         return false;
     }

@@ -62,4 +62,5 @@ void feed_cut_choose(struct feed_cut *cut, const struct feed_cut_job *job) {
     if (trial_gains(time_of(cut, job, best), time_of(cut, job, cut->wanted), FEED_CUT_MARGIN)) {
         cut->wanted = best;
     }
+    assert(cut->wanted >= 1 && cut->wanted <= cut->feedable);
 }

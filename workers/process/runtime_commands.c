@@ -442,6 +442,7 @@ static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock,
     runtime->command.strategy = plan_strategy_at(&runtime->node.plan, clock);
     runtime->command.parts = strategy_parts(runtime->command.strategy, &runtime->job.clocks, clock);
     runtime->command.stepwise = command == COMMAND_COMPUTE && work->steps > 0;
+    assert(!runtime->command.stepwise || work->step < work->steps);
     runtime->command.parts = runtime->command.stepwise ? 1 : runtime->command.parts;
     runtime->command.step = runtime->command.stepwise ? work->step : 0;
     runtime->command.share = plan_origin_share(&runtime->node.plan, runtime->node.client.origin, clock);

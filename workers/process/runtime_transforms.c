@@ -291,6 +291,7 @@ void runtime_transforms_begin(struct runtime *runtime) {
     if (transforms->present == NULL) {
         transforms->present = transformd_open(runtime, command->set, command->clock, part, transforms->cut.wanted);
     }
+    assert(transforms->present->clock == command->clock && transforms->present->part == part);
     if (transforms->present->transforms < transforms->count) {
         outputs_room(transforms, transforms->present->count);
     }
@@ -340,6 +341,7 @@ bool runtime_hook_feed_take(void *context, unsigned set_number, uint32_t shard, 
         /* The transforms are the same for all batches of a clock. */
         *place = transformd_open(runtime, set, clock, runtime_part(runtime, clock), transforms);
     }
+    assert(!good || ((*place)->transforms == transforms && (*place)->fed <= (*place)->count));
     for (uint32_t i = 0; i < batch.count && good; i++) {
         size_t number = batch.places[i] - (*place)->first;
         memcpy((*place)->made + number * each, (const unsigned char *)bytes + i * each, each);
