@@ -254,8 +254,9 @@ static void count_worked(struct controller_clocks *clocks, const struct clock_wi
 /* Returns how long the origin itself computed: compute_us without the part for items that other nodes worked on. */
 static uint64_t computed_itself_us(const struct clock_report *report) {
     uint64_t own = report->items > report->helped ? report->items - report->helped : 0;
-    return report->helped == 0 ? report->compute_us
-                               : (uint64_t)((double)report->compute_us * (double)own / (double)report->items);
+    return report->helped == 0 || report->items == 0
+               ? report->compute_us
+               : (uint64_t)((double)report->compute_us * (double)own / (double)report->items);
 }
 
 /* Computes when the clock would have been finished if the exchange took no time. Then an origin begins a clock when it
