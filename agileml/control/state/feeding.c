@@ -320,7 +320,6 @@ static void report_fed(const struct controller *controller, json_t *object, bool
     bool present = iteration && controller_members_of_tier(controller, TIER_FEEDER) > 0;
     uint64_t items_before = iteration ? progress->iteration_items_fed : 0;
     uint64_t wait_before_us = iteration ? progress->iteration_feed_wait_us : 0;
-    assert(items_before <= progress->items_fed && wait_before_us <= progress->feed_wait_us);
     if (present || progress->items_fed > 0 || progress->feed_wait_us > 0) {
         report_set_whole(object, "items_fed", progress->items_fed - items_before);
         report_set_real(object, "feed_wait_seconds", (double)(progress->feed_wait_us - wait_before_us) / 1e6);
