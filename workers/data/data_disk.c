@@ -103,6 +103,7 @@ static int write_run(struct sorting *sorting, size_t count, struct error *error)
         result = spill_append(&sorting->file, &entry, sizeof entry, error);
         result = result != 0 ? result : spill_append(&sorting->file, item->record, entry.bytes, error);
     }
+    assert(result != 0 || run.at % SPILL_BLOCK == 0);
     run.until = sorting->file.size;
     run.forgotten = run.punched = run.at;
     sorting->runs = memory_resized(sorting->runs, sorting->run_count + 1U, sizeof *sorting->runs);

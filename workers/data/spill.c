@@ -153,6 +153,7 @@ static int write_all(const struct spill_file *file, uint64_t offset, const unsig
 /* The bytes of a block; the last one may be shorter. */
 static size_t block_size(const struct spill_file *file, uint64_t block) {
     uint64_t first = block * SPILL_BLOCK;
+    assert(first < file->size);
     return file->size - first < SPILL_BLOCK ? (size_t)(file->size - first) : SPILL_BLOCK;
 }
 
@@ -336,6 +337,7 @@ void spill_forget(const struct spill_file *file, uint64_t from, uint64_t until) 
 
 void spill_punch(struct spill_file *file, uint64_t from, uint64_t until) {
     uint64_t written = file->written;
+    assert(from <= until && until <= file->size);
     until = until < written ? until : written; /* the buffer will be written again */
     if (!whole_pages(&from, &until) || fallocate(file->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                                  (off_t)from, (off_t)(until - from)) != 0) {

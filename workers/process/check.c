@@ -5,6 +5,7 @@
 #include "agileml/base/memory.h"
 #include "workers/process/runtime_private.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -287,6 +288,7 @@ static void table_before(const struct check *check, struct check_table *table, c
         return;
     }
     table_reserve(table, count, rows->stride, check->threads);
+    assert(count <= table->capacity && count <= rows->capacity);
     memcpy(table->rows, rows->rows.base, count * rows->stride);
     memcpy(table->stamps, cache_stamps(rows), count * sizeof *table->stamps);
     for (uint32_t slot = 0; slot < count; slot++) {

@@ -7,6 +7,7 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +204,7 @@ void runtime_note(struct runtime *runtime, const char *text) {
         notes->hashes[notes->count++] = hash;
         notes->texts[notes->waiting++] = memory_string(text);
     }
+    assert(notes->waiting <= notes->count && notes->count <= NODE_NOTES_MAX);
     pthread_mutex_unlock(&runtime->lock);
     if (new) {
         runtime_wake(runtime);
