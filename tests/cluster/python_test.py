@@ -30,7 +30,7 @@ MISTAKES = {  # what the job's error line must have
     "emit-shape": "ValueError: data of items: shape (10, 4): expected (10, 3)",
     "emit-dtype": "TypeError: data of items: dtype complex128: expected float64",
     "emit-keys": "TypeError: emit: keys: expected 0 for each item",
-    "table-in-read": "called in read: expected in begin, clock, evaluate, finish, a stage with state, at",
+    "table-in-read": "called in read: expected in begin, clock, evaluate, finish, a transform with state, at",
     "keep": "RuntimeError: clock has kept an array of the rows of table whole after its return",
     "keep-slice": "RuntimeError: clock has kept an array of the items of clock after its return",
     "late-worker": "RuntimeError: a worker is used after clock has returned, at python_app.py:",

@@ -165,13 +165,36 @@ TEST(other_files) {
     struct store *store = open_store();
     store->close(store);
     assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(other, "PRAGMA user_version = 2", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "PRAGMA user_version = 1", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(other);
-    assert_refused(path, "version 2, expected 1");
+    assert_refused(path, "version 1, expected 2");
     assert_refused(".", "can't open");
     assert_refused("/nowhere/at/all", "can't open");
     assert_refused("", "path");
     assert_refused(":memory:", "path");
+}
+
+/* A byte that has changed on the disk, in a key or in the bytes of an entry, is noticed. */
+TEST(a_damaged_entry) {
+    static const char *const changes[] = {"UPDATE entry SET bytes = CAST('fact' AS BLOB) WHERE key = 'plan'",
+                                          "UPDATE entry SET key = 'plam' WHERE key = 'plan'"};
+    for (size_t c = 0; c < sizeof changes / sizeof *changes; c++) {
+        struct store *store = open_store();
+        put(store, "plan", "face");
+        store->close(store);
+        sqlite3 *file;
+        assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(file, changes[c], NULL, NULL, NULL), SQLITE_OK);
+        sqlite3_close(file);
+        store = open_store();
+        char text[TEXT_BYTES] = "";
+        struct error error = {0};
+        assert_int_equal(store->read(store, append_entry, text, &error), AML_EINPUT);
+        assert_non_null(strstr(error.text, "the store is damaged: entry pla"));
+        put(store, "plan", NULL);
+        put(store, "plam", NULL);
+        store->close(store);
+    }
 }
 
 TEST(empty_file_becomes_a_store) {

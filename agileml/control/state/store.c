@@ -1,6 +1,7 @@
 /* See store.h. */
 #include "agileml/control/state/store.h"
 
+#include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/private_file.h"
 
@@ -12,19 +13,21 @@
 
 /* The application id and version in the file's header, which distinguish a store from other SQLite files. The SQL below
  * must contain the same numbers. */
-enum { STORE_APPLICATION = 0x41474D4C /* "AGML" */, STORE_VERSION = 1, STORE_PAGE_MIN = 512 };
+enum { STORE_APPLICATION = 0x41474D4C /* "AGML" */, STORE_VERSION = 2, STORE_PAGE_MIN = 512 };
 
-static const char store_create[] = "PRAGMA application_id = 0x41474D4C; PRAGMA user_version = 1;"
-                                   "CREATE TABLE entry (key TEXT PRIMARY KEY NOT NULL, bytes BLOB NOT NULL)";
+static const char store_create[] =
+    "PRAGMA application_id = 0x41474D4C; PRAGMA user_version = 2;"
+    "CREATE TABLE entry (key TEXT PRIMARY KEY NOT NULL, bytes BLOB NOT NULL, hash INTEGER NOT NULL)";
 
 enum store_statement { STORE_BEGIN, STORE_COMMIT, STORE_PUT, STORE_REMOVE, STORE_READ, STORE_STATEMENTS };
 
 static const char *const store_sql[STORE_STATEMENTS] = {
     [STORE_BEGIN] = "BEGIN IMMEDIATE",
     [STORE_COMMIT] = "COMMIT",
-    [STORE_PUT] = "INSERT INTO entry (key, bytes) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET bytes = ?2",
+    [STORE_PUT] = "INSERT INTO entry (key, bytes, hash) VALUES (?1, ?2, ?3)"
+                  " ON CONFLICT (key) DO UPDATE SET bytes = ?2, hash = ?3",
     [STORE_REMOVE] = "DELETE FROM entry WHERE key = ?1",
-    [STORE_READ] = "SELECT key, bytes FROM entry ORDER BY key",
+    [STORE_READ] = "SELECT key, bytes, hash FROM entry ORDER BY key",
 };
 
 struct file_store {
@@ -132,6 +135,12 @@ static int store_run(const struct file_store *store, enum store_statement which,
     return code;
 }
 
+/* SQLite does not notice bytes that a disk has changed. */
+static int64_t entry_hash(const char *key, const void *bytes, size_t size) {
+    uint64_t hash = hash_bytes((const unsigned char *)key, strlen(key), 0);
+    return (int64_t)hash_bytes(bytes, size, hash);
+}
+
 static int store_put(const struct file_store *store, const struct store_entry *entry, struct error *error) {
     enum store_statement which = entry->bytes != NULL ? STORE_PUT : STORE_REMOVE;
     sqlite3_stmt *statement = store->statements[which];
@@ -141,7 +150,8 @@ static int store_put(const struct file_store *store, const struct store_entry *e
     }
     if (sqlite3_bind_text(statement, 1, entry->key, -1, SQLITE_STATIC) != SQLITE_OK ||
         (which == STORE_PUT &&
-         sqlite3_bind_blob64(statement, 2, entry->bytes, entry->size, SQLITE_STATIC) != SQLITE_OK)) {
+         (sqlite3_bind_blob64(statement, 2, entry->bytes, entry->size, SQLITE_STATIC) != SQLITE_OK ||
+          sqlite3_bind_int64(statement, 3, entry_hash(entry->key, entry->bytes, entry->size)) != SQLITE_OK))) {
         return store_failed(store, "write", error);
     }
     int code = store_run(store, which, error);
@@ -175,10 +185,13 @@ static int file_store_read(struct store *base,
         const char *key = (const char *)sqlite3_column_text(statement, 0);
         const void *bytes = sqlite3_column_blob(statement, 1); /* NULL when there are no bytes */
         size_t size = (size_t)sqlite3_column_bytes(statement, 1);
-        if (key == NULL || (bytes == NULL && size > 0)) {
+        bytes = bytes != NULL || size > 0 ? bytes : "";
+        if (key == NULL || bytes == NULL) {
             code = store_failed(store, "read", error);
+        } else if (sqlite3_column_int64(statement, 2) != entry_hash(key, bytes, size)) {
+            code = error_set(error, AML_EINPUT, "%s: the store is damaged: entry %.80s", store->path, key);
         } else {
-            code = each(context, key, bytes != NULL ? bytes : "", size, error);
+            code = each(context, key, bytes, size, error);
         }
     }
     if (step != SQLITE_ROW && step != SQLITE_DONE) {

@@ -18,7 +18,8 @@ enum { STORE_KEY_MAX = 64 };
 struct store {
     /* Replaces or removes `count` entries, all or none. Written entries survive when the process is killed. */
     int (*write)(struct store *store, const struct store_entry *entries, unsigned count, struct error *error);
-    /* Calls `each` with every entry, in the order of keys. Stops at the first result that is not 0, and returns it. */
+    /* Calls `each` with every entry, in the order of keys. Stops at the first result that is not 0, and returns it.
+     * AML_EINPUT when an entry is damaged. */
     int (*read)(struct store *store,
                 int (*each)(void *context, const char *key, const void *bytes, size_t size, struct error *error),
                 void *context, struct error *error);
