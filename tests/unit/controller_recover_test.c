@@ -534,6 +534,44 @@ TEST(recovery_step_by_step) {
     assert_int_equal(message.start.items, SHARDS * SHARD_ITEMS);
 }
 
+/* Answers the fence with replicas of all partitions, each with these clocks. */
+static void fenced_with(struct fake *fake, unsigned number, const uint64_t *clocks, unsigned count) {
+    struct wire_restore_point points[2 * PARTITIONS];
+    for (unsigned i = 0; i < count * PARTITIONS; i++) {
+        points[i] = (struct wire_restore_point){
+            .server = actor_of_part(node(number), 1), .partition = i % PARTITIONS, .clock = clocks[i / PARTITIONS]};
+    }
+    struct message fenced = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = 7, .committed = 4}};
+    fenced.frames[0] = buffer_copy(points, count * PARTITIONS * sizeof *points);
+    give(fake, number, &fenced);
+}
+
+/* Clock 6 is restored from a transient node, and no reliable node may have it before the next loss. So the followers
+ * are those that have the committed clock 4, although others have later ones. */
+TEST(followers_keep_the_committed_clock) {
+    struct fake *fake = fake_new((struct job_terms){.staleness = 2, .clocks_per_iteration = 1, .iterations = 100});
+    fake->options.reliable = fake->options.transient = 2;
+    fake->options.policy.stage = STAGE_2;
+    fake_start(fake);
+    for (unsigned n = 0; n < 4; n++) {
+        join(fake, n, player_names[n], n < 2 ? TIER_RELIABLE : TIER_TRANSIENT, &fake->terms);
+    }
+    for (unsigned n = 0; n < 4; n++) {
+        heartbeat(fake, n, NODE_LOADED, 0);
+        loaded(fake, n, 1, SHARDS / 4 * SHARD_ITEMS);
+    }
+    ask(fake, OPERATOR, MESSAGE_GONE, player_names[3]);
+    assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
+    fenced_with(fake, 0, (const uint64_t[]){6, 5}, 2);
+    fenced_with(fake, 1, (const uint64_t[]){5, 4}, 2);
+    fenced_with(fake, 2, (const uint64_t[]){6}, 1);
+    assert_int_equal(fake->controller.plan.restore, 6);
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        assert_int_equal(actor_node(fake->controller.plan.placement[p].server), node(2));
+        assert_int_equal(actor_node(fake->controller.plan.placement[p].backup), node(1));
+    }
+}
+
 TEST(a_second_failure_while_fenced) {
     struct fake *fake = cluster_at(STAGE_2, 20, 1, 4, 11);
     fake->players[1].there = false;

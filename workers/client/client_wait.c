@@ -121,7 +121,7 @@ void client_wait(const struct client *client, struct client_partition *partition
 
 void client_pull(struct client *client, uint32_t number, actor_id server, bool again) {
     struct client_partition *partition = &client->partitions[number];
-    assert(!client->fenced && server != ACTOR_NONE);
+    assert(server != ACTOR_NONE);
     struct message pull = {.type = MESSAGE_PULL, .epoch = client->epoch};
     pull.pull.partition = number;
     pull.pull.number = ++partition->pulls;

@@ -785,7 +785,6 @@ static void assert_invariants(const struct controller *controller) {
     assert(!runs || controller->plan.next_strategy < STRATEGY_AUTO);
     assert(controller->checkpoint.state == CHECKPOINT_NONE || controller->checkpoint.files != NULL);
     assert(controller->checkpoint.tasks <= CONTROLLER_FOLDER_TASKS_MAX);
-    assert(controller->checkpoint.kept.written <= controller->progress.completed);
     assert(!runs || controller->change.state != CHANGE_RECOVER || !barrier);
     assert(!runs || controller->change.state != CHANGE_BARRIER ||
            (barrier && controller->barrier.purpose == BARRIER_SWITCH));

@@ -178,26 +178,44 @@ static actor_id cached(const struct controller *controller, const struct wire_re
     return server;
 }
 
+/* Whether the server's replica can be restored at the committed clock, too. `all` is ordered by falling clocks. */
+static bool has_committed(const struct controller *controller, const struct wire_restore_point *all, size_t count,
+                          actor_id server, uint32_t partition) {
+    for (size_t r = count; r > 0 && all[r - 1].clock <= controller->commit.clock; r--) {
+        const struct wire_restore_point *point = &all[r - 1];
+        if (point->clock == controller->commit.clock && point->partition == partition && point->server == server &&
+            point->cache == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Returns the server with the partition's latest restore point up to the clock, on another node than `server`. Except
- * in stage transient, that node must be reliable. Of several at one clock, prefers a server whose node stays.
+ * in stage transient, that node must be reliable. Prefers a server that has the committed clock: until the restored
+ * clock is durable, another loss may lead back there. Of several at one clock, prefers a server whose node stays.
  * ACTOR_NONE: there is none. */
 static actor_id closest_follower(const struct controller *controller, const struct wire_restore_point *all,
                                  size_t count, uint32_t partition, uint64_t clock, actor_id server) {
     actor_id found = ACTOR_NONE;
     uint64_t found_clock = 0;
+    unsigned found_rank = 0;
     assert(server != ACTOR_NONE);
-    for (size_t r = 0; r < count && (found == ACTOR_NONE || all[r].clock == found_clock); r++) {
+    for (size_t r = 0; r < count; r++) {
         if (all[r].clock > clock || all[r].partition != partition || all[r].cache != 0 ||
             actor_node(all[r].server) == actor_node(server) ||
             (controller->plan.stage != STAGE_TRANSIENT &&
              controller_actor_tier(controller, all[r].server) != TIER_RELIABLE)) {
             continue;
         }
-        if (stays(controller, all[r].server)) {
-            return all[r].server;
+        bool committed = has_committed(controller, all, count, all[r].server, partition);
+        bool latest = found == ACTOR_NONE || all[r].clock == found_clock;
+        unsigned rank = (committed ? 2U : 0U) + (latest && stays(controller, all[r].server) ? 1U : 0U);
+        if (found == ACTOR_NONE || rank > found_rank) {
+            found = all[r].server;
+            found_clock = all[r].clock;
+            found_rank = rank;
         }
-        found = all[r].server;
-        found_clock = all[r].clock;
     }
     return found;
 }

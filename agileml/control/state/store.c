@@ -24,8 +24,7 @@ enum store_statement { STORE_BEGIN, STORE_COMMIT, STORE_PUT, STORE_REMOVE, STORE
 static const char *const store_sql[STORE_STATEMENTS] = {
     [STORE_BEGIN] = "BEGIN IMMEDIATE",
     [STORE_COMMIT] = "COMMIT",
-    [STORE_PUT] = "INSERT INTO entry (key, bytes, hash) VALUES (?1, ?2, ?3)"
-                  " ON CONFLICT (key) DO UPDATE SET bytes = ?2, hash = ?3",
+    [STORE_PUT] = "INSERT OR REPLACE INTO entry (key, bytes, hash) VALUES (?1, ?2, ?3)",
     [STORE_REMOVE] = "DELETE FROM entry WHERE key = ?1",
     [STORE_READ] = "SELECT key, bytes, hash FROM entry ORDER BY key",
 };
