@@ -192,8 +192,8 @@ static bool has_committed(const struct controller *controller, const struct wire
 }
 
 /* Returns the server with the partition's latest restore point up to the clock, on another node than `server`. Except
- * in stage transient, that node must be reliable. Prefers a server that has the committed clock: until the restored
- * clock is durable, another loss may lead back there. Of several at one clock, prefers a server whose node stays.
+ * in stage transient, that node must be reliable; a server that has the committed clock is preferred, as another loss
+ * may lead back there until the restored clock is durable. Of several at one clock, prefers a server whose node stays.
  * ACTOR_NONE: there is none. */
 static actor_id closest_follower(const struct controller *controller, const struct wire_restore_point *all,
                                  size_t count, uint32_t partition, uint64_t clock, actor_id server) {
@@ -208,7 +208,8 @@ static actor_id closest_follower(const struct controller *controller, const stru
              controller_actor_tier(controller, all[r].server) != TIER_RELIABLE)) {
             continue;
         }
-        bool committed = has_committed(controller, all, count, all[r].server, partition);
+        bool committed = controller->plan.stage != STAGE_TRANSIENT &&
+                         has_committed(controller, all, count, all[r].server, partition);
         bool latest = found == ACTOR_NONE || all[r].clock == found_clock;
         unsigned rank = (committed ? 2U : 0U) + (latest && stays(controller, all[r].server) ? 1U : 0U);
         if (found == ACTOR_NONE || rank > found_rank) {
