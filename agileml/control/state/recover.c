@@ -125,8 +125,15 @@ static bool highest_common(const struct controller *controller, const struct wir
 /* Whether the server has a replica that can be restored at the clock. */
 static bool can_be_put(const struct wire_restore_point *all, size_t count, actor_id server, uint32_t partition,
                        uint64_t clock) {
-    for (size_t r = 0; server != ACTOR_NONE && r < count && all[r].clock >= clock; r++) {
-        if (all[r].clock == clock && all[r].partition == partition && all[r].server == server && all[r].cache == 0) {
+    size_t r = 0; /* becomes the first point of this clock and partition; if there is none, the next one */
+    for (size_t end = count; r < end;) {
+        size_t middle = r + (end - r) / 2;
+        bool before = all[middle].clock != clock ? all[middle].clock > clock : all[middle].partition < partition;
+        r = before ? middle + 1 : r;
+        end = before ? end : middle;
+    }
+    for (; server != ACTOR_NONE && r < count && all[r].clock == clock && all[r].partition == partition; r++) {
+        if (all[r].server == server && all[r].cache == 0) {
             return true;
         }
     }
@@ -178,19 +185,6 @@ static actor_id cached(const struct controller *controller, const struct wire_re
     return server;
 }
 
-/* Whether the server's replica can be restored at the committed clock, too. `all` is ordered by falling clocks. */
-static bool has_committed(const struct controller *controller, const struct wire_restore_point *all, size_t count,
-                          actor_id server, uint32_t partition) {
-    for (size_t r = count; r > 0 && all[r - 1].clock <= controller->commit.clock; r--) {
-        const struct wire_restore_point *point = &all[r - 1];
-        if (point->clock == controller->commit.clock && point->partition == partition && point->server == server &&
-            point->cache == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Returns the server with the partition's latest restore point up to the clock, on another node than `server`. Except
  * in stage transient, that node must be reliable; a server that has the committed clock is preferred, as another loss
  * may lead back there until the restored clock is durable. Of several at one clock, prefers a server whose node stays.
@@ -209,7 +203,7 @@ static actor_id closest_follower(const struct controller *controller, const stru
             continue;
         }
         bool committed = controller->plan.stage != STAGE_TRANSIENT &&
-                         has_committed(controller, all, count, all[r].server, partition);
+                         can_be_put(all, count, all[r].server, partition, controller->commit.clock);
         bool latest = found == ACTOR_NONE || all[r].clock == found_clock;
         unsigned rank = (committed ? 2U : 0U) + (latest && stays(controller, all[r].server) ? 1U : 0U);
         if (found == ACTOR_NONE || rank > found_rank) {
