@@ -68,8 +68,9 @@ enum { SAMPLES_MIN_RARE = 10000, ITERATIONS_RARE = 4, ENOUGH_RARE = 300000 };
 /* --batch 0 for these lines: the default iterations, up to ITERATIONS_RARE, have STEPS_RARE steps, if that needs no
  * steps of more than BATCH_MAX_RARE samples. */
 enum { STEPS_RARE = 64, BATCH_MAX_RARE = 8192 };
-/* --clocks-per-iteration 0 for these lines: a clock has so many steps, but an iteration at least CLOCKS_MIN_RARE clocks
- * if it has the steps. As few samples share a slot, nodes need not see each other's steps at once (docs/mlr.md). */
+/* --clocks-per-iteration 0 for these lines: a clock has STEPS_OF_CLOCK_RARE steps, or fewer, so that an iteration has
+ * at least CLOCKS_MIN_RARE clocks. Few samples share a slot, so nodes need not see each other's steps at once
+ * (docs/mlr.md). */
 enum { STEPS_OF_CLOCK_RARE = 4, CLOCKS_MIN_RARE = 16 };
 /* The number of first Criteo lines that are drawn, and the result with which their sink then ends the reading. */
 enum { DRAWN_CRITEO = 4000, DRAWN_ALL = 1 };

@@ -31,7 +31,8 @@ static size_t put_in_order(struct wire_machine *machines, size_t count) {
     return kept;
 }
 
-/* Checks that the machines are in the order of their names, each once, and that since when each is known. */
+/* Checks that the machines are in the order of their names, each once, and that it is known when the controller first
+ * heard of each. */
 static void check_order(const struct controller_expected *expected) {
     for (size_t m = 0; m < expected->count; m++) {
         assert(m == 0 || strcmp(expected->machines[m - 1].name, expected->machines[m].name) < 0);
