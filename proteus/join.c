@@ -117,6 +117,11 @@ static int wait_for_nodes(struct join *join, struct error *error) {
 
 /* ---- Life cycle ---- */
 
+/* Whether the node ended by the SIGTERM that it was sent before it had begun: it left nothing behind. */
+static bool ended_before_it_began(const struct join *join, const struct process *node) {
+    return join->leaving && WIFSIGNALED(node->status) && WTERMSIG(node->status) == SIGTERM;
+}
+
 /* Has the app check its options and files once, before nodes join. Returns 0 or the app's exit status. */
 static int check_app(struct join *join, struct error *error) {
     struct process check;
@@ -128,6 +133,9 @@ static int check_app(struct join *join, struct error *error) {
     join->node_count = 0;
     if (result != 0) {
         return error_exit_status(result);
+    }
+    if (ended_before_it_began(join, &check)) {
+        return 0;
     }
     if (!WIFEXITED(check.status) && !join->interrupted) {
         char end[PROCESS_END_TEXT];
@@ -158,7 +166,7 @@ static int nodes_status(const struct join *join, struct error *error) {
         char end[PROCESS_END_TEXT];
         if (WIFEXITED(node->status)) {
             status = WEXITSTATUS(node->status) > status ? WEXITSTATUS(node->status) : status;
-        } else {
+        } else if (!ended_before_it_began(join, node)) {
             process_describe_end(node, end);
             status = error_exit_status(error_set(error, AML_EFAIL, "a node (pid %ld) %s", (long)node->pid, end));
         }
@@ -173,7 +181,7 @@ static int run_join(const struct join_options *options, struct error *error) {
     if (status == 0) {
         status = check_app(&join, error);
     }
-    if (status == 0 && !join.interrupted) {
+    if (status == 0 && !join.interrupted && !join.leaving) {
         status = error_exit_status(start_nodes(&join, error));
         int waited = wait_for_nodes(&join, error);
         status = status == 0 ? error_exit_status(waited) : status;

@@ -805,6 +805,30 @@ TEST(strange_apps) {
     assert_failed(&job, 1, "interrupted by SIGINT");
 }
 
+/* A SIGTERM ends the check of an app, or a node that has not begun: nothing was to be left in time. */
+TEST(join_ends_before_it_begins) {
+    static const char *const scripts[] = {"exec sleep 1000\n",
+                                          "case \"$*\" in *--check*) exit 0;; esac\nexec sleep 1000\n"};
+    for (size_t s = 0; s < sizeof scripts / sizeof *scripts; s++) {
+        char script[128];
+        snprintf(script, sizeof script, "#!/bin/sh\n%s", scripts[s]);
+        write_text("late", script);
+        chmod("late", 0755);
+        struct job join = START("proteus", "join", "--controller", "tcp://127.0.0.1:1", "--", in_folder("late"));
+        unsigned sleepers = 0;
+        while (sleepers == 0) {
+            clock_pause_ms(POLL_MS);
+            find_process("sleep", &sleepers);
+            assert_int_equal(waitpid(join.pid, NULL, WNOHANG), 0);
+        }
+        kill(join.pid, SIGTERM);
+        finish(&join);
+        assert_string_equal(join.err, "");
+        assert_int_equal(join.status, 0);
+        discard(&join);
+    }
+}
+
 /* ---- Elasticity ---- */
 
 static const char *const STAGES[] = {"1", "2", "3"};
@@ -869,6 +893,7 @@ TEST(stages_change) {
     wait_for_report(&job, "\"stage\":2,");
     struct job second = join_sums(&job, "3", "2");
     wait_for_report(&job, "\"stage\":3,");
+    wait_for_cluster(&job, 1, 6);
     leave_sums(&job, &second);
     leave_sums(&job, &first);
     wait_for_cluster(&job, 1, 1);
