@@ -56,7 +56,7 @@ void test_run(CMUnitTestFunction test, void **state);
 
 /* Run all tests, for main, and return the exit status. The functions set up and tear down the whole program
  * (tests_run), or each test without its own (tests_run_each); NULL: none. A program that needs neither has no main of
- * its own. */
+ * its own. With $PROTEUS_TEST, only tests whose names match this pattern of the shell's run. */
 int tests_run(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 int tests_run_each(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 

@@ -525,7 +525,6 @@ TEST(the_temporary_folder_goes) {
     assert_nobody_left();
 }
 
-int main(int argc, char **argv) {
-    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+int main(void) {
     return tests_run(set_up, files_close);
 }

@@ -1526,9 +1526,6 @@ static int set_up(void **state) {
     return 0;
 }
 
-int main(int argc, char **argv) {
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
+int main(void) {
     return tests_run(set_up, files_close);
 }
