@@ -88,7 +88,8 @@ struct aml_table {
      * Workers see the rows, not the states. Their own updates are not part of a row until a server has applied them.
      * So in clock c a read sees all updates up to some clock, c - 1 - staleness or later. It sees no others, not
      * even this process's own. aml_update_param adds to the sum of this process's updates; for rows in place use
-     * aml_row_sum. aml_row and aml_touch must not be used on such a table.
+     * aml_row_sum. aml_row and aml_touch must not be used on such a table. With local steps (see "Strategies")
+     * the workers call `apply`, for the updates of one call of `clock`.
      *
      * Requires AML_ADD, and excludes changes_given. NULL: row += sum. */
     void (*apply)(const struct aml_step *step, const void *parameters);
@@ -201,7 +202,7 @@ struct aml_app {
     int lots;
 
     /* Advanced. 1: the app supports --strategy (see "Strategies"). `configure` may set this field. All tables must
-     * be AML_ADD. When aml_averages is 1, tables of floats must have no optimizer (`apply`, `apply_rows`). */
+     * be AML_ADD. When aml_averages is 1, tables of floats with an optimizer must be replicated (aml_table.whole). */
     int strategies;
 
     /* Advanced. 1: `clock` works in slices (aml_slice), so the app can be used with --slice. `configure` may set this
@@ -229,6 +230,9 @@ struct aml_app {
      * value here, and the option takes precedence. */
     int64_t clocks_per_iteration;
     int64_t evaluate_every; /* default of --evaluate-every; 0: 1 */
+    /* Default of --strategy, with `strategies`; NULL: ssgd. `configure` may set it. It gives way to ssgd where an
+     * option excludes it: --lots, --compress, --flush-early. */
+    const char *strategy;
 
     /* The functions, in the order in which they are called. All but `read` and `clock` may be NULL. A function that
      * crashes or calls exit ends the process, with a backtrace on standard error. When a second process ends so at
@@ -477,7 +481,13 @@ unsigned aml_lag(const aml_worker *worker);
  *              rows to their mean. So rows may change between two calls of `clock`, and each call must fetch them
  *              again. No process waits: rows that arrive late are ignored. Tables of floats must be replicated
  *
- * With --strategy auto the strategy changes while the job runs. (Spotnik, HotCloud 2020, section 3.2.) */
+ * With --strategy auto the strategy changes while the job runs. (Spotnik, HotCloud 2020, section 3.2.)
+ *
+ * When aml_averages is 1, each process makes the steps of a float table's optimizer itself: after each call of `clock`,
+ * on its own rows and states, by the updates of this call alone. The states become means as the rows do. Under AML_SSGD
+ * there is one such step a clock. (Chen et al., Toward Communication Efficient Adaptive Gradient Method, FODS 2020, for
+ * Adam; a mean of the states too costs bytes, but a process that joins has them.) So the update is a gradient of the
+ * process's own items under every strategy: the app divides by their number, not by that of all nodes' items. */
 enum aml_strategy { AML_SSGD = 0, AML_SMA = 1, AML_ADPSGD = 2 };
 
 int aml_averages(const aml_worker *worker);               /* 1: --strategy is not ssgd; in any function */

@@ -105,6 +105,7 @@ struct aml_app {
     int64_t iterations;
     int64_t clocks_per_iteration;
     int64_t evaluate_every;
+    const char *strategy;
     int (*configure)(aml_worker *worker, struct aml_app *app);
     int (*read)(aml_worker *worker, void *context);
     int (*begin)(aml_worker *worker, void *context);

@@ -14,11 +14,11 @@ static struct partition *partition_new(const struct job *job, uint32_t id) {
     return partition;
 }
 
-/* Makes each table with optimizer states and the table of these states partners. */
+/* Makes each table whose steps need states and the table of these states partners. */
 static void pair_tables(struct partition *partition) {
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         unsigned state = partition->job->tables[t].state;
-        if (state != 0) {
+        if (state != 0 && table_stepped(&partition->job->tables[t])) {
             assert(state > t && state < partition->job->table_count);
             table_pair(&partition->tables[t], &partition->tables[state]);
         }
@@ -732,9 +732,10 @@ static void table_add_sums(const struct table *table, const uint32_t *slots, uin
 }
 
 /* Lets the optimizer step the `rows` rows from `slot` on; their sums follow each other in `sums`. */
-static void table_step(struct steps *steps, uint32_t slot, uint32_t rows, const unsigned char *sums) {
-    table_feed(steps->table, slot, rows);
-    steps_add(steps, slot, rows, sums);
+static void table_step(const struct table *table, struct steps *steps, uint32_t slot, uint32_t rows,
+                       const unsigned char *sums) {
+    table_feed(table, slot, rows);
+    steps_add(steps, slot, rows, sums, table->spec->row_bytes);
 }
 
 static void table_stamp(struct table *table, const uint32_t *slots, uint32_t count, uint64_t clock, uint32_t writer) {
@@ -864,17 +865,18 @@ static void contribution_step(struct partition *partition, unsigned t, struct co
     const struct rows_codec *codec = rows_codec(one->encoding);
     const unsigned char *value = one->values->data;
     unsigned char *sum = one->encoding == WIRE_FULL ? NULL : memory_resized(NULL, table->spec->row_bytes, 1);
+    const struct steps_place place = steps_of_table(table);
     struct steps steps;
     prepare_steps(partition, t, one->slots, one->count, one->clock);
-    steps_open(&steps, table, one->clock, one->count, &partition->step_error);
+    steps_open(&steps, &place, one->clock, one->count, &partition->step_error);
     for (uint32_t i = 0; i < one->count;) {
         uint32_t run = sum == NULL ? slots_run(one->slots + i, one->count - i) : 1;
         if (sum == NULL) {
-            table_step(&steps, one->slots[i], run, value);
+            table_step(table, &steps, one->slots[i], run, value);
             value += (size_t)run * table->spec->row_bytes;
         } else {
             value += codec->copy(&table->shape, sum, value, 1);
-            table_step(&steps, one->slots[i], 1, sum);
+            table_step(table, &steps, one->slots[i], 1, sum);
         }
         i += run;
     }
@@ -887,12 +889,13 @@ static void contribution_step(struct partition *partition, unsigned t, struct co
 static void sums_step(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count,
                       const unsigned char *sums, uint64_t clock) {
     const struct table *table = &partition->tables[t];
+    const struct steps_place place = steps_of_table(table);
     struct steps steps;
     prepare_steps(partition, t, slots, count, clock);
-    steps_open(&steps, table, clock, count, &partition->step_error);
+    steps_open(&steps, &place, clock, count, &partition->step_error);
     for (uint32_t i = 0; i < count;) {
         uint32_t run = slots_run(slots + i, count - i);
-        table_step(&steps, slots[i], run, sums + (size_t)slots[i] * table->spec->row_bytes);
+        table_step(table, &steps, slots[i], run, sums + (size_t)slots[i] * table->spec->row_bytes);
         i += run;
     }
     steps_close(&steps);

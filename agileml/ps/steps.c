@@ -2,81 +2,95 @@
 #include "agileml/ps/steps.h"
 
 #include "agileml/base/memory.h"
-#include "agileml/ps/partition_private.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t state_bytes(const struct table *table) {
-    return table->partner != NULL ? table->partner->spec->row_bytes : 0;
+static uint64_t key_of_slot(const void *context, uint32_t slot) {
+    return table_key(context, slot);
 }
 
-void steps_open(struct steps *steps, const struct table *table, uint64_t clock, uint32_t count, struct error *error) {
-    const struct table_spec *spec = table->spec;
-    *steps = (struct steps){.table = table,
+static struct steps_rows rows_of(const struct table *table) {
+    return (struct steps_rows){.base = table->rows.base, .stride = table->spec->row_bytes, .spec = table->spec};
+}
+
+struct steps_place steps_of_table(const struct table *table) {
+    struct steps_place place = {.rows = rows_of(table), .key = key_of_slot, .context = table};
+    if (table->partner != NULL) {
+        place.states = rows_of(table->partner);
+    }
+    return place;
+}
+
+static unsigned char *place_row(const struct steps_rows *rows, uint32_t slot) {
+    return rows->base != NULL ? rows->base + slot * rows->stride : NULL;
+}
+
+void steps_open(struct steps *steps, const struct steps_place *place, uint64_t clock, uint32_t count,
+                struct error *error) {
+    const struct table_spec *spec = place->rows.spec;
+    const struct table_spec *states = place->states.spec;
+    size_t state_bytes = states != NULL ? states->row_bytes : 0;
+    *steps = (struct steps){.place = *place,
                             .error = error,
                             .call = {.clock = clock,
                                      .type = spec->type,
                                      .width = spec->width,
-                                     .state_width = table->partner != NULL ? table->partner->spec->width : 0}};
+                                     .state_width = states != NULL ? states->width : 0}};
     if (spec->apply_rows == NULL || count == 0) {
         return;
     }
-    uint32_t most = STEPS_BYTES_MAX / (2 * spec->row_bytes + state_bytes(table));
+    uint32_t most = (uint32_t)(STEPS_BYTES_MAX / (2 * spec->row_bytes + state_bytes));
     most = most > STEPS_ROWS_MAX ? STEPS_ROWS_MAX : most > 0 ? most : 1;
     steps->room = count < most ? count : most;
     steps->slots = memory_resized(NULL, steps->room, sizeof *steps->slots);
     steps->call.keys = memory_resized(NULL, steps->room, sizeof *steps->call.keys);
     steps->call.rows = memory_resized(NULL, steps->room, spec->row_bytes);
     steps->call.sums = memory_resized(NULL, steps->room, spec->row_bytes);
-    steps->call.states = table->partner != NULL ? memory_resized(NULL, steps->room, state_bytes(table)) : NULL;
+    steps->call.states = states != NULL ? memory_resized(NULL, steps->room, state_bytes) : NULL;
 }
 
-static void step_rows(const struct table *table, uint64_t clock, uint32_t slot, uint32_t rows,
-                      const unsigned char *sums) {
-    const struct table_spec *spec = table->spec;
-    const struct table *states = table->partner;
-    struct aml_step step = {.clock = clock,
-                            .type = spec->type,
-                            .width = spec->width,
-                            .state_width = states != NULL ? states->spec->width : 0};
+static void step_rows(const struct steps *steps, uint32_t slot, uint32_t rows, const unsigned char *sums,
+                      size_t stride) {
+    const struct steps_place *place = &steps->place;
+    const struct table_spec *spec = place->rows.spec;
+    struct aml_step step = {
+        .clock = steps->call.clock, .type = spec->type, .width = spec->width, .state_width = steps->call.state_width};
     for (uint32_t i = 0; i < rows; i++) {
-        step.key = table_key(table, slot + i);
-        step.row = table_row(table, slot + i);
-        step.state = states != NULL ? table_row(states, slot + i) : NULL;
-        step.sum = sums + (size_t)i * spec->row_bytes;
+        step.key = place->key(place->context, slot + i);
+        step.row = place_row(&place->rows, slot + i);
+        step.state = place_row(&place->states, slot + i);
+        step.sum = sums + i * stride;
         spec->apply(&step, spec->parameters);
     }
 }
 
-/* Copies rows and states from the table into the call, or `back` from the call into the table. */
+/* Copies rows and states from their place into the call, or `back` from the call into their place. */
 static void copy_rows(struct steps *steps, uint32_t first, uint32_t count, bool back) {
-    const struct table *tables[] = {steps->table, steps->table->partner};
+    const struct steps_rows *const places[] = {&steps->place.rows, &steps->place.states};
     unsigned char *copies[] = {steps->call.rows, steps->call.states};
-    for (unsigned t = 0; t < 2 && tables[t] != NULL; t++) {
-        uint32_t bytes = tables[t]->spec->row_bytes;
-        for (uint32_t done = 0; done < count;) {
-            const uint32_t *slots = steps->slots + first + done;
-            uint32_t run = slots_run(slots, count - done);
-            unsigned char *rows = table_row(tables[t], slots[0]);
-            unsigned char *copy = copies[t] + (size_t)(first + done) * bytes;
-            memcpy(back ? rows : copy, back ? copy : rows, (size_t)run * bytes);
-            done += run;
+    for (unsigned p = 0; p < 2 && copies[p] != NULL; p++) {
+        size_t bytes = places[p]->spec->row_bytes;
+        for (uint32_t i = first; i < first + count; i++) {
+            unsigned char *row = place_row(places[p], steps->slots[i]);
+            unsigned char *copy = copies[p] + i * bytes;
+            memcpy(back ? row : copy, back ? copy : row, bytes);
         }
     }
 }
 
 static void call_apply_rows(struct steps *steps) {
+    const struct table_spec *spec = steps->place.rows.spec;
     if (steps->call.count > 0) {
         char text[ERROR_TEXT_MAX] = "";
         steps->call.error = text;
         steps->call.error_bytes = sizeof text;
-        int result = steps->table->spec->apply_rows(&steps->call, steps->table->spec->parameters);
+        int result = spec->apply_rows(&steps->call, spec->parameters);
         if (result != 0) {
             text[sizeof text - 1] = '\0';
             int code = result > 0 ? AML_EINPUT : result == AML_ESTOP ? AML_EFAIL : result; /* nobody stopped the node */
-            error_set(steps->error, code, "table %s: apply_rows: %s", steps->table->spec->name,
+            error_set(steps->error, code, "table %s: apply_rows: %s", spec->name,
                       text[0] != '\0' ? text : "failed without a reason");
         }
         copy_rows(steps, 0, (uint32_t)steps->call.count, true);
@@ -84,25 +98,20 @@ static void call_apply_rows(struct steps *steps) {
     }
 }
 
-void steps_add(struct steps *steps, uint32_t slot, uint32_t rows, const unsigned char *sums) {
-    const struct table_spec *spec = steps->table->spec;
+void steps_add(struct steps *steps, uint32_t slot, uint32_t rows, const unsigned char *sums, size_t stride) {
+    const struct table_spec *spec = steps->place.rows.spec;
     if (spec->apply_rows == NULL) {
-        step_rows(steps->table, steps->call.clock, slot, rows, sums);
+        step_rows(steps, slot, rows, sums, stride);
         return;
     }
-    for (uint32_t done = 0; done < rows;) {
-        uint32_t first = (uint32_t)steps->call.count;
-        assert(first < steps->room); /* a full call is made at once */
-        uint32_t count = rows - done < steps->room - first ? rows - done : steps->room - first;
-        for (uint32_t i = 0; i < count; i++) {
-            steps->slots[first + i] = slot + done + i;
-            steps->call.keys[first + i] = table_key(steps->table, slot + done + i);
-        }
-        copy_rows(steps, first, count, false);
-        memcpy((unsigned char *)steps->call.sums + (size_t)first * spec->row_bytes,
-               sums + (size_t)done * spec->row_bytes, (size_t)count * spec->row_bytes);
-        steps->call.count += count;
-        done += count;
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t last = (uint32_t)steps->call.count;
+        assert(last < steps->room); /* a full call is made at once */
+        steps->slots[last] = slot + i;
+        steps->call.keys[last] = steps->place.key(steps->place.context, slot + i);
+        copy_rows(steps, last, 1, false);
+        memcpy((unsigned char *)steps->call.sums + (size_t)last * spec->row_bytes, sums + i * stride, spec->row_bytes);
+        steps->call.count++;
         if (steps->call.count == steps->room) {
             call_apply_rows(steps);
         }

@@ -10,7 +10,10 @@ struct table_spec table_state_spec(const struct table_spec *spec, uint32_t width
                                 .width = width,
                                 .row_bytes = width * (uint32_t)aml_type_size(spec->type),
                                 .rows = spec->rows,
-                                .hidden = true};
+                                .whole = spec->averaged && spec->whole,
+                                .averaged = spec->averaged,
+                                .states = true,
+                                .hidden = !spec->averaged};
     snprintf(states.name, sizeof states.name, "%.*s/state", (int)(sizeof states.name - sizeof "/state"), spec->name);
     return states;
 }

@@ -30,7 +30,8 @@ struct table_spec {
     bool whole;                /* workers' caches hold all rows or none, in order: slot == key */
     bool compressed;           /* flushed and pushed as WIRE_BF16: for float32 add tables only */
     bool sparse;               /* sent as WIRE_SPARSE: for add tables of whole numbers only */
-    bool averaged;             /* under S-MA, rows become the mean of all nodes' rows; add tables of floats only */
+    bool averaged;             /* under S-MA, rows become the mean of all nodes' rows; add tables of floats only. The
+                                  steps of an optimizer are then made by the workers, under any strategy */
     bool given;                /* with `sparse`: the app reports its changes; workers' caches keep no `base` */
     uint32_t row_guard;        /* bytes of zeros behind each row of a worker's cache, which nobody may write */
     struct arena_files *files; /* of put tables: for rows, keys and clocks that don't fit in memory; NULL: none */
@@ -40,7 +41,8 @@ struct table_spec {
     table_apply_rows *apply_rows; /* an optimizer instead of `apply` */
     const void *parameters;
     unsigned state; /* with an optimizer: the number, above its own, of its rows' table of states; 0: none */
-    bool hidden;    /* a table of states: servers, their followers and checkpoints have it; apps and workers do not */
+    bool states;    /* a table of states: apps do not see it */
+    bool hidden;    /* of steps that servers make: servers, their followers and checkpoints have it, workers do not */
 };
 
 /* Add tables of whole numbers travel sparse from this width on, in elements: narrower rows gain little. */
@@ -72,11 +74,11 @@ static inline bool job_has_put_tables(const struct job *job) {
 
 /* Returns the first table whose rows workers' caches lack, so that no partition can be restored from a cache. Returns
  * the number of tables when there is no such table. A cache has all rows of whole tables. It lacks what rounded pushes
- * leave out, what its own node puts, and an optimizer's states. */
+ * leave out, what its own node puts, and the states of servers' steps. */
 static inline unsigned job_unkept_table(const struct job *job) {
     unsigned t = 0;
     while (t < job->table_count && job->tables[t].whole && job->tables[t].mode == AML_ADD &&
-           job->tables[t].state == 0 && !rows_rounded(job->shapes[t].encoding)) {
+           (job->tables[t].state == 0 || job->tables[t].averaged) && !rows_rounded(job->shapes[t].encoding)) {
         t++;
     }
     return t;
@@ -91,7 +93,7 @@ static inline bool job_is_kept(const struct job *job, const struct message_plan 
 /* Returns the number of tables that the app has declared. The tables of states come after them. */
 static inline unsigned job_app_tables(const struct job *job) {
     unsigned count = job->table_count;
-    while (count > 0 && job->tables[count - 1].hidden) {
+    while (count > 0 && job->tables[count - 1].states) {
         count--;
     }
     return count;
@@ -108,8 +110,16 @@ static inline struct row_shape table_shape(const struct table_spec *spec) {
 }
 
 /* Whether an optimizer changes the table's rows by the sums of updates. */
-static inline bool table_stepped(const struct table_spec *spec) {
+static inline bool table_optimized(const struct table_spec *spec) {
     return spec->apply != NULL || spec->apply_rows != NULL;
+}
+/* Whether the servers make the optimizer's steps. */
+static inline bool table_stepped(const struct table_spec *spec) {
+    return table_optimized(spec) && !spec->averaged;
+}
+/* Whether each worker makes the optimizer's steps, on its own rows and states. */
+static inline bool table_steps_locally(const struct table_spec *spec) {
+    return table_optimized(spec) && spec->averaged;
 }
 
 /* Returns the spec of the table of states of a table with an optimizer. For each row of the table it has a row of

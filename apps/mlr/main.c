@@ -5,7 +5,9 @@
  * (device.h). Reading is in apps/samples, the model's file in model.c, `mlr --predict` in predict.c.
  *
  * Steps and nodes: a step is over --batch samples *of all nodes together*. Each process computes its part, and the
- * servers' sum of all parts is the step. So the number of nodes changes only the speed. See docs/mlr.md. */
+ * servers' sum of all parts is the step. So the number of nodes changes only the speed. With local steps (--strategy
+ * sma), which dense samples have in long iterations, each process makes the step by its own part, and the servers take
+ * the mean of many such steps. See docs/mlr.md. */
 #include "agileml.h"
 #include "agileml/base/hash.h"
 #include "apps/app.h"
@@ -175,7 +177,8 @@ static int take_choices(struct mlr *mlr, struct error *error) {
     return optimizer_choose(&mlr->optimizer, error);
 }
 
-/* Whether the servers take the steps, with the gradients that the processes send. */
+/* Whether the optimizer takes the steps, by the gradients that the processes add up: in the servers, or with local
+ * steps in each process. */
 static bool server_steps(const struct mlr *mlr) {
     return mlr->optimizer.kind != OPTIMIZER_SGD;
 }
@@ -484,11 +487,16 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     choose_clocks(worker, mlr, app);
     mlr->kernel = mlr_kernel_choose();
     optimizer_declare(&mlr->optimizer, &app->tables[WEIGHTS]);
+    app->strategies = mlr->input.dense && server_steps(mlr);
     app->steering = mlr->optimizer.kind == OPTIMIZER_FTRL ? steering_of_ftrl : steering;
     mlr->narrow = mlr->input.dense && (mlr->momentum == 0 || server_steps(mlr)) &&
                   mlr_narrow_choose(mlr->input.survey.features, mlr->input.survey.labels.count, &mlr->narrow_kernel);
     nn_blas_begin();
+    const enum optimizer_kind kind = mlr->optimizer.kind;
     result = samples_input_declare_transforms(worker, &mlr->input, app);
+    /* Other optimizers keep all squares of gradients, which are larger where fewer samples make a step: so their steps
+     * become too short. */
+    learner_choose_strategy(worker, app, kind == OPTIMIZER_ADAM || kind == OPTIMIZER_MOMENTUM);
     return result != 0 ? result : choose_device(worker, mlr);
 }
 
@@ -881,6 +889,8 @@ static int mlr_train(aml_worker *worker, void *context, const void *items, size_
     uint64_t values = 0;
     int result = 0;
     double samples = step_samples(worker, mlr, &steps);
+    /* The part of a step's samples by whose number its gradient is divided: local steps are by this node's own. */
+    double own = aml_averages(worker) ? aml_share(worker) : 1;
     if (mlr->input.dense && !mlr->chosen.constant) {
         memset(batch->touched, 1, (size_t)mlr->input.survey.features + 1);
     }
@@ -891,7 +901,7 @@ static int mlr_train(aml_worker *worker, void *context, const void *items, size_
             continue;
         }
         double rate = rate_of(worker, mlr, (double)s / (double)steps);
-        batch->step = (struct mlr_step){.scale = (float)(rate / samples),
+        batch->step = (struct mlr_step){.scale = (float)(rate / (samples * own)),
                                         .momentum = (float)mlr->momentum,
                                         .velocity = mlr->velocity,
                                         .paces = mlr->paces};

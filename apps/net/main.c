@@ -3,8 +3,8 @@
  * apps/nn, the network's shape in network.c, the model's file in model.c, and `net --predict` in predict.c. The
  * arithmetic is in compute.c, or on an accelerator (device.h).
  *
- * With S-SGD a clock is a step over --batch samples *of all nodes together*. Each process computes its part of the
- * gradient, and the servers' sum of all parts is the step. So the number of nodes changes only the speed. With the
+ * A step is over --batch samples *of all nodes together*. With S-SGD it is a clock: each process computes its part of
+ * the gradient, and the servers' sum of all parts is the step. So the number of nodes changes only the speed. With the
  * other strategies each process takes several such steps with its own part in a clock; then the processes take the
  * mean. See docs/net.md. */
 #include "agileml.h"
@@ -53,7 +53,7 @@ struct schedule {
 
 enum optimizer { OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_SGD };
 
-/* The servers' parameters for steps: aml_table.parameters. */
+/* The optimizer's parameters: aml_table.parameters. */
 struct steps {
     enum optimizer optimizer;
     struct schedule schedule;
@@ -64,10 +64,9 @@ struct steps {
 /* The step under way. */
 struct step {
     struct compute_batch batch;
-    float *target; /* the gradient is added here: the sums for the servers, or the parameters themselves */
+    float *target; /* the gradient is added here: the sums for the optimizer, or the parameters themselves */
     float scale;   /* the gradient's factor */
     float decay;   /* factor of the weights in L2's part, which is added to the target */
-    float rate;    /* with a velocity as the target: its factor in the parameters' move */
     bool learn;
     size_t layer; /* the layer whose gradient is computed */
     size_t left;  /* rows, counted from the first, that are not yet in the table */
@@ -84,13 +83,11 @@ struct net {
     double *centres, *factors; /* of the scale; NULL: the scale has none */
     struct network network;
     bool drops;       /* there is dropout */
-    bool averages;    /* nodes take local steps (aml_averages) */
     bool with_device; /* on an accelerator */
     /* Allocated when needed, and then kept. */
     struct compute compute;
     struct net_device *device; /* NULL: the threads compute */
     float *parameters;         /* [parameters], from net_begin on: the table's rows, or `copy` */
-    float *velocity;           /* [parameters], with momentum that the servers do not keep */
     uint32_t *labels;          /* [room] */
     uint64_t *keys;            /* [room] */
     size_t room;
@@ -116,7 +113,7 @@ static double schedule_rate(const struct schedule *schedule, uint64_t clock, dou
     return rate;
 }
 
-/* Takes the step of a row; runs in a server. */
+/* Takes the step of a row: in a server, or with local steps in this process. */
 static void apply_step(const struct aml_step *step, const void *parameters) {
     const struct steps *steps = parameters;
     double rate = schedule_rate(&steps->schedule, step->clock, steps->clocks);
@@ -146,10 +143,7 @@ static int choose_optimizer(struct net *net, struct aml_table *table, struct err
         return error_set(error, AML_EINPUT, "--beta2: expected --optimizer adam, got %s", net->optimizer);
     }
     net->steps.optimizer = (enum optimizer)optimizer;
-    if (net->averages && optimizer == OPTIMIZER_ADAM) {
-        return error_set(error, AML_EINPUT, "--optimizer adam: expected momentum or sgd with --strategy");
-    }
-    if (optimizer != OPTIMIZER_SGD && !net->averages) {
+    if (optimizer != OPTIMIZER_SGD) {
         table->apply = apply_step;
         table->parameters = &net->steps;
         table->state_width = optimizer == OPTIMIZER_ADAM ? aml_adam_state(ROW_WIDTH) : aml_momentum_state(ROW_WIDTH);
@@ -171,7 +165,6 @@ static int check_options(aml_worker *worker, struct net *net, struct aml_table *
     struct samples_input *input = &net->input;
     struct error error = {0};
     forget_scale(net);
-    net->averages = aml_averages(worker) != 0;
     int result = samples_input_choices(worker, input);
     result = result == 0 ? app_result(worker, choose_optimizer(net, table, &error), &error) : result;
     return result != 0 ? result : samples_input_check(worker, input, net->model_out);
@@ -312,6 +305,7 @@ static int net_configure(aml_worker *worker, struct aml_app *app) {
     net->steps.clocks = (double)app->clocks_per_iteration;
     nn_blas_begin();
     result = samples_input_declare_transforms(worker, input, app);
+    learner_choose_strategy(worker, app, true);
     return result != 0 ? result : nn_device_find(worker, net->input.device.choice, &net->with_device);
 }
 
@@ -421,19 +415,6 @@ static int put_rows(aml_worker *worker, struct net *net, size_t from) {
     return aml_rows_done(worker, PARAMETERS, from, end - from);
 }
 
-/* Whether the process, not the servers, keeps the momentum. */
-static bool keeps_velocity(const struct net *net) {
-    return net->averages && net->steps.optimizer == OPTIMIZER_MOMENTUM;
-}
-
-static int velocity_room(aml_worker *worker, struct net *net) {
-    if (!keeps_velocity(net) || net->velocity != NULL) {
-        return 0;
-    }
-    net->velocity = calloc(net->network.parameters, sizeof *net->velocity);
-    return net->velocity != NULL ? 0 : aml_error(worker, AML_ENOMEM, "no memory for momentum");
-}
-
 static void begin_step(aml_worker *worker, struct net *net, const float *items, size_t count, bool learn) {
     size_t features = net->input.survey.features;
     struct step *step = &net->step;
@@ -493,53 +474,26 @@ static int compute_step(aml_worker *worker, struct net *net) {
         if (layer->parameters > 0) {
             net->step.layer = l;
             aml_parallel(worker, part_gradient, net);
-            result = keeps_velocity(net) ? 0 : put_rows(worker, net, (layer->first + ROW_WIDTH - 1) / ROW_WIDTH);
+            result = put_rows(worker, net, (layer->first + ROW_WIDTH - 1) / ROW_WIDTH);
         }
     }
     return result;
 }
 
-/* Takes a step along the velocity for a thread's part of the parameters. */
-static void part_velocity(void *context, unsigned thread, unsigned threads) {
-    const struct net *net = context;
-    const struct step *step = &net->step;
-    size_t count = net->network.parameters;
-    size_t end = count * (thread + 1) / threads;
-    for (size_t i = count * thread / threads; i < end; i++) {
-        net->parameters[i] += step->rate * step->target[i];
-    }
-}
-
-static void part_slow(void *context, unsigned thread, unsigned threads) {
-    const struct net *net = context;
-    const struct step *step = &net->step;
-    size_t count = net->network.parameters;
-    size_t end = count * (thread + 1) / threads;
-    for (size_t i = count * thread / threads; i < end; i++) {
-        step->target[i] *= (float)net->steps.momentum;
-    }
-}
-
-/* Sets the step's target and factors. A gradient is that of the mean loss over the step's samples. With S-SGD these
- * are the samples of all nodes, and the servers add up the parts. Otherwise they are this node's own, as its model
- * is one of several whose mean is taken. A velocity always uses the node's own samples, so that it stays the same
- * when the strategy changes. */
+/* Sets the step's target and factors. A gradient is that of the mean loss over the step's samples. If the servers add
+ * up the nodes' parts, these are the samples of all nodes. Otherwise they are this node's own, as its model is one of
+ * several whose mean is taken. */
 static void scale_step(aml_worker *worker, struct net *net, size_t count) {
     struct step *step = &net->step;
     unsigned clocks = aml_clocks_per_iteration(worker);
     uint64_t number = aml_clock(worker) + aml_local_step(worker);
     double samples = (double)aml_total_items(worker) / clocks; /* samples of the step in all nodes */
-    double rate = schedule_rate(&net->steps.schedule, number, clocks);
-    double share = aml_share(worker);
-    bool sum = aml_strategy(worker) == AML_SSGD;
+    bool plain = net->steps.optimizer == OPTIMIZER_SGD;        /* the process takes the step itself */
+    bool sum = plain ? aml_strategy(worker) == AML_SSGD : !aml_averages(worker);
     step->target = step_target(worker, net);
-    step->scale = (float)(1 / (sum ? samples : samples * share));
-    if (keeps_velocity(net)) {
-        step->target = net->velocity;
-        step->scale = (float)(1 / (samples * share));
-        step->rate = -(float)(sum ? rate * share : rate);
-    } else if (net->steps.optimizer == OPTIMIZER_SGD) { /* the process takes the step itself */
-        step->scale *= -(float)rate;
+    step->scale = (float)(1 / (sum ? samples : samples * aml_share(worker)));
+    if (plain) {
+        step->scale *= -(float)schedule_rate(&net->steps.schedule, number, clocks);
     }
     step->decay = step->scale * (float)net->lambda * (float)count;
 }
@@ -570,7 +524,7 @@ static int net_begin(aml_worker *worker, void *context, size_t count, bool learn
     struct net *net = context;
     struct error error = {0};
     int result = room(worker, net, count);
-    result = result == 0 && learn ? velocity_room(worker, net) : result;
+    (void)learn;
     result = result == 0 ? flat_parameters(worker, net) : result;
     if (result == 0 && net->with_device) {
         result = net_cuda.begin(net->device, net->parameters, &error);
@@ -584,9 +538,6 @@ static int net_train(aml_worker *worker, void *context, const void *items, size_
     begin_step(worker, net, items, count, true);
     scale_step(worker, net, count);
     int result = compute_errors(worker, net);
-    if (result == 0 && keeps_velocity(net)) {
-        aml_parallel(worker, part_slow, net);
-    }
     if (result == 0 && net->lambda > 0) {
         aml_parallel(worker, part_decay, net);
     }
@@ -617,9 +568,6 @@ static int net_end(aml_worker *worker, void *context, bool learn, struct nn_loss
     } else {
         result = learn ? compute_step(worker, net) : 0;
         *loss = take_losses(net);
-    }
-    if (result == 0 && learn && keeps_velocity(net)) {
-        aml_parallel(worker, part_velocity, net);
     }
     return result == 0 && learn ? put_rows(worker, net, 0) : result;
 }
@@ -690,7 +638,6 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
     if (net->device != NULL) {
         net_cuda.close(net->device);
     }
-    free(net->velocity);
     free(net->labels);
     free(net->keys);
     free(net->copy);

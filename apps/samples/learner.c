@@ -11,6 +11,7 @@
 enum { LOSS = 0, TRAIN_ACCURACY, TEST_LOSS, TEST_ACCURACY, TEST_CONSTANT, SPEED, METRICS };
 enum {
     OWN_OPTIONS_MAX = 24,
+    LOCAL_STEPS_FROM = 64,   /* steps in an iteration from which on nodes take local steps */
     EVALUATE_EVERY = 1 << 20 /* clocks: after each iteration, as clocks are short */
 };
 
@@ -96,6 +97,16 @@ int learner_main(struct aml_app *app, const struct aml_option *own, int argc, ch
     app->clock = run_clock;
     app->evaluate = evaluate;
     return aml_main(app, argc, argv);
+}
+
+void learner_choose_strategy(aml_worker *worker, struct aml_app *app, bool able) {
+    bool transforms = app->transforms != NULL && app->transforms[0].name != NULL;
+    app->strategy =
+        able && app->strategies && !transforms && app->clocks_per_iteration >= LOCAL_STEPS_FROM ? "sma" : NULL;
+    if (app->strategy != NULL && aml_averages(worker)) {
+        aml_note(worker, "nodes take steps on copies of the model, whose mean is taken several times in an iteration "
+                         "(--strategy ssgd: after each step)");
+    }
 }
 
 void learner_compare(aml_worker *worker, const struct samples_input *input, bool advise) {

@@ -26,6 +26,11 @@ struct learner {
  * `own` are the app's options after those of samples_input_options; the last one is empty. Returns the exit status. */
 int learner_main(struct aml_app *app, const struct aml_option *own, int argc, char **argv);
 
+/* Sets app->strategy, at the end of `configure`. If `able`, nodes take local steps in iterations of many steps: a
+ * shorter one takes no time, and then the sums of all nodes give the same result on any number of nodes. Transforms are
+ * left to feeders. */
+void learner_choose_strategy(aml_worker *worker, struct aml_app *app, bool able);
+
 /* Notes when the model is no better than the classes' shares: on the test samples, else on the training samples; with
  * `advise` also what may help. For `finish`. */
 void learner_compare(aml_worker *worker, const struct samples_input *input, bool advise);

@@ -1,5 +1,5 @@
-/* Optimizers that run in the servers: functions for aml_table.apply (agileml.h), with their parameters. Apps get them
- * through agileml.h. Plain C99 and C++; no function fails.
+/* Optimizers that run in the servers, or with local steps in each process: functions for aml_table.apply (agileml.h),
+ * with their parameters. Apps get them through agileml.h. Plain C99 and C++; no function fails.
  *
  * In the formulas w is an element of the row, and g the same element of the sum of a clock's updates. The sum is a
  * gradient, so steps go against it. A table's elements are AML_FLOAT32 or AML_FLOAT64. State is zero before the

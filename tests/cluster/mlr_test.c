@@ -7,13 +7,6 @@
 #include "tests/cluster/shell.h"
 #include "tests/test.h"
 
-/* Skips the test with sanitizers, under which other tests run the same code. */
-static void skip_sanitized(void) {
-    if (sanitized()) {
-        skip();
-    }
-}
-
 enum { SAMPLES = 900, TESTS = 300, FEATURES = 70 /* enough for the loops of few classes */, CLASSES = 5 };
 
 /* ---- A reference of the optimizers ---- */
@@ -139,7 +132,7 @@ PLAIN_TEST(optimizers_are_as_in_the_reference) {
     for (unsigned o = 0; o < OPTIMIZERS; o++) {
         for (unsigned s = sanitized() ? 2 : 0; s < 3; s++) { /* the last case has the steps of the others */
             double loss = reference_loss((enum optimizer)o, steps[s]);
-            for (unsigned l = 0; l < 3; l++) {
+            for (unsigned l = sanitized() ? o % 2 : 0; l < 3; l += sanitized() ? 2 : 1) {
                 run_well("$run %s -- mlr --data uneven.libsvm --test test.libsvm --clocks-per-iteration 1 --batch 50 "
                          "--scale none --decay 1 --lambda %g --iterations %u --optimizer %s --layout %s",
                          clusters[(s + l) % 2], LAMBDA, steps[s], optimizer_options[o], layouts[l]);
@@ -165,6 +158,30 @@ PLAIN_TEST(optimizers_while_nodes_come_and_go) {
                  "mlr --data train.libsvm --batch 50 --iterations 40 --optimizer %s --layout %s",
                  optimizer_options[o], layout);
         assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
+    }
+}
+
+/* In iterations of many steps nodes take steps by themselves, and the mean of their weights and states is taken. On one
+ * node that changes nothing; several learn as well, while nodes come and go. */
+PLAIN_TEST(optimizers_with_local_steps) {
+    skip_sanitized(); /* net_test has local steps, too */
+    for (unsigned o = 0; o < OPTIMIZERS; o++) {
+        static const char job[] =
+            "-- mlr --data train.libsvm --test test.libsvm --layout dense --batch 10 --iterations 12 "
+            "--optimizer";
+        run_well("$run --threads 2 %s %s --strategy ssgd", job, optimizer_options[o]);
+        double loss = summary("test_loss");
+        const bool chosen = o == ADAM || o == MOMENTUM;
+        const char *strategy = chosen ? "" : "--strategy sma";
+        run_well("$run --threads 2 --partitions 3 %s %s %s", job, optimizer_options[o], strategy);
+        assert_true(fabs(summary("test_loss") - loss) < 1e-3 * loss);
+        (chosen ? assert_text : assert_no_text)("report", "nodes take steps on copies of the model");
+        run_well(
+            "printf 'iteration 3 join transient 3\niteration 5 kill node-4\niteration 8 evict transient all notice "
+            "60s\n' >events; $run --reliable 2 --failure-timeout 3 --events events %s %s %s",
+            job, optimizer_options[o], strategy);
+        check_iterations(SAMPLES);
+        assert_true(fabs(summary("test_loss") - loss) < 0.15 * loss); /* steps of two samples */
     }
 }
 
@@ -202,8 +219,8 @@ TEST(the_same_losses_however_it_is_run) {
     /* The samples of a step depend on the layout (how data is dealt to clocks), not on the cluster. */
     double loss[LAYOUTS];
     double test_loss[LAYOUTS];
-    size_t count = only_threads() ? 2 : sizeof clusters / sizeof clusters[0];
-    for (size_t c = 0; c < count; c++) {
+    const size_t step = sanitized() ? 3 : 1;
+    for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c += step) {
         for (size_t l = 0; l < (sanitized() ? 2 : LAYOUTS); l++) { /* other tests use the other ones */
             run_well("$run %s -- mlr --data train.libsvm --test test.libsvm --batch 50 --iterations 20 %s", clusters[c],
                      layouts[l]);

@@ -22,10 +22,11 @@ TEST(the_same_losses_however_it_is_run) {
                                           "--layers 'dense 30, dropout 0.2' --lambda 1e-3 --shift 1",
                                           "--layers 'dense 30' --optimizer adam"};
     const size_t step = only_threads() ? 2 : 1; /* optimizers run in the same threads */
+    const size_t farther = sanitized() ? 3 : 1;
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o += step) {
         double loss = 0;
         double test_loss = 0;
-        for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+        for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c += farther) {
             run_well("$run %s -- net " IMAGES " %s", clusters[c], options[o]);
             loss = c == 0 ? summary("loss") : loss;
             test_loss = c == 0 ? summary("test_loss") : test_loss;
@@ -43,6 +44,7 @@ TEST(the_same_losses_however_it_is_run) {
 /* Five of eight images are dark apart from their shape, so that about two of five inputs are not 0. Parts of a batch
  * with more zeros skip them. Whether a part skips changes only the order of sums. */
 PLAIN_TEST(zeros_are_skipped_alike) {
+    skip_sanitized();
     static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3"};
     static const char *const options[] = {"--layers 'dense 30'", "--layers 'dropout 0.1, dense 30' --lambda 1e-3"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
@@ -101,6 +103,7 @@ TEST(layers_are_flushed_early) {
 
 /* The shapes are in any place. Convolutions find them; logistic regression does not. */
 PLAIN_TEST(layers_learn_more) {
+    skip_sanitized();
     run_well("$run -- net " IMAGES " " CONVOLUTIONS);
     assert_true(summary("test_accuracy") > 0.95);
     run_well("$run -- net " IMAGES " --layers ''");
@@ -108,6 +111,7 @@ PLAIN_TEST(layers_learn_more) {
 }
 
 PLAIN_TEST(nodes_come_and_go) {
+    skip_sanitized();
     run_well("$run -- net " IMAGES " --iterations 40 " CONVOLUTIONS);
     assert_true(summary("test_accuracy") > 0.96);
     double accuracy = summary("test_accuracy");
@@ -138,9 +142,46 @@ TEST(strategies) {
     run_refused("$run -- net " IMAGES " --strategy easgd",
                 "--strategy: expected ssgd, sma, adpsgd or auto, got 'easgd'");
     run_refused("$run -- net " IMAGES " --local-steps 2", "--local-steps 2: expected 1 with --strategy ssgd");
-    run_refused("$run -- mlr --data train.csv --strategy sma", "--strategy sma: expected ssgd, since mlr has no other");
-    run_refused("$run -- net " IMAGES " --optimizer adam --strategy sma",
-                "--optimizer adam: expected momentum or sgd with --strategy");
+    run_refused("$run -- mlr --data train.csv --layout sparse --strategy sma",
+                "--strategy sma: expected ssgd, since mlr has no other");
+}
+
+/* A process makes the same steps by an optimizer as the servers would. They keep its states, for nodes that join, for
+ * jobs that lose nodes, and for resumed jobs with another strategy. */
+TEST(local_steps_of_optimizers) {
+    static const char *const optimizers[] = {"momentum", "adam"};
+    for (size_t o = 0; o < sizeof optimizers / sizeof optimizers[0]; o++) {
+        run_well("$run --threads 2 -- net " IMAGES " --optimizer %s --strategy ssgd", optimizers[o]);
+        double loss = summary("test_loss");
+        run_well("PROTEUS_CHECK=1 $run --threads 2 --partitions 3 -- net " IMAGES
+                 " --optimizer %s --strategy sma --local-steps 7",
+                 optimizers[o]);
+        assert_true(fabs(summary("test_loss") - loss) < 1e-3 * loss);
+        run_well("rm -rf saved; printf 'iteration 3 join transient 1\niteration 5 kill node-3\n' >events; "
+                 "$run --reliable 2 --failure-timeout 3 --events events --checkpoint saved -- net " IMAGES
+                 " --optimizer %s --strategy sma --local-steps 5 --iterations 8",
+                 optimizers[o]);
+        check_iterations(SAMPLES);
+        run_well("$run --reliable 2 --resume saved --checkpoint saved -- net " IMAGES
+                 " --optimizer %s --iterations 10 --strategy ssgd",
+                 optimizers[o]);
+        run_well("$run --resume saved -- net " IMAGES " --optimizer %s --strategy sma", optimizers[o]);
+        assert_true(summary("items_processed") == 2.0 * SAMPLES);
+        assert_true(fabs(summary("test_loss") - loss) < 0.3 * loss);
+    }
+    /* Long iterations have local steps by themselves, unless an option excludes them. */
+    static const struct {
+        const char *options;
+        bool local;
+    } cases[] = {
+        {"--batch 10", true}, {"--batch 10 --compress bf16", false}, {"--batch 10 --shift 1", false}, {"", false}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        run_well("rm -rf saved; $run --checkpoint saved -- net " IMAGES " --iterations 1 %s", cases[c].options);
+        int status = run("grep -rqE '\"strategy\": ?\"sma\"' saved");
+        if ((status == 0) != cases[c].local) {
+            fail_msg("%s: expected local steps: %d", cases[c].options, cases[c].local);
+        }
+    }
 }
 
 /* Averages with random peers between local steps learn as well, while nodes are killed and join. A job with another
@@ -234,6 +275,7 @@ PLAIN_TEST(a_device_without_memory) {
 
 /* The rate's schedule: with rate 0 from the second iteration on nothing changes any more. */
 PLAIN_TEST(schedules) {
+    skip_sanitized();
     static const char *const optimizers[] = {"momentum", "sgd"};
     double first = 0;
     double last = 0;
@@ -270,7 +312,7 @@ PLAIN_TEST(schedules) {
 PLAIN_TEST(a_model_is_written_and_read) {
     static const char *const options[] = {CONVOLUTIONS, "--layers 'dense 20, dropout 0.3' --scale max",
                                           "--layers '' --scale unit", "--layers 'dense 20'"};
-    for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
+    for (size_t o = 0; o < sizeof options / sizeof options[0]; o += sanitized() ? 2 : 1) {
         run_well("$run --reliable 2 -- net " IMAGES " --model-out model %s", options[o]);
         double accuracy = 0;
         double loss = 0;
@@ -402,6 +444,7 @@ enum { TABLE_COUNT = sizeof TABLES / sizeof TABLES[0], TABLE_SPARSE = 3 };
 /* Columns in any unit and with any offset give the same loss, on one node or two. Predictions are those of the job. A
  * constant's loss is log 3. */
 PLAIN_TEST(tables_in_any_unit) {
+    skip_sanitized();
     static const char *const clusters[] = {"", "--reliable 2"};
     double loss = 0;
     for (size_t t = 0; t < TABLE_COUNT; t++) {

@@ -29,6 +29,12 @@ bool sanitized(void) {
     return getenv("PROTEUS_SANITIZED") != NULL;
 }
 
+void skip_sanitized(void) {
+    if (sanitized()) {
+        skip();
+    }
+}
+
 bool only_threads(void) {
     return sanitized() && strcmp(getenv("PROTEUS_SANITIZED"), "thread") == 0;
 }

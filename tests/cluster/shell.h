@@ -14,6 +14,8 @@ int shell_open_with_ratings(void **state);
 
 /* Whether a sanitizer runs. Then tests may leave out cases that run the same code as others. */
 bool sanitized(void);
+/* Skips the test with sanitizers, under which other tests run the same code. */
+void skip_sanitized(void);
 /* Whether the thread sanitizer runs. Then tests of an app skip what starts no new threads. */
 bool only_threads(void);
 

@@ -1277,15 +1277,16 @@ TEST(many_rows_at_once) {
     assert_int_equal(table_open(&states, &job.tables[1], 0, 1, &error), 0);
     table_pair(&table, &states);
     int64_t(*sums)[WIDTH] = memory_zeroed(MANY, sizeof *sums);
+    const struct steps_place place = steps_of_table(&table);
     struct steps steps;
-    steps_open(&steps, &table, 5, MANY - 7, &error);
+    steps_open(&steps, &place, 5, MANY - 7, &error);
     for (uint32_t slot = 7, run; slot < MANY; slot += run) { /* no step for rows 0 to 6 */
         run = 1 + (uint32_t)(hash_mix(slot) % (STEPS_ROWS_MAX / 2 * 3));
         run = run < MANY - slot ? run : MANY - slot;
         for (uint32_t i = 0; i < run; i++) {
             sums[i][0] = slot + i;
         }
-        steps_add(&steps, slot, run, (const unsigned char *)sums);
+        steps_add(&steps, slot, run, (const unsigned char *)sums, sizeof *sums);
     }
     steps_close(&steps);
     for (uint32_t slot = 0; slot < MANY; slot++) {
@@ -1296,8 +1297,8 @@ TEST(many_rows_at_once) {
         assert_int_equal(note[1], slot < 7 ? 0 : (int64_t)table_key(&table, slot) * 1000 + 5);
     }
     assert_int_equal(error.code, 0);
-    steps_open(&steps, &table, 13, 1, &error);
-    steps_add(&steps, 0, 1, (const unsigned char *)sums);
+    steps_open(&steps, &place, 13, 1, &error);
+    steps_add(&steps, 0, 1, (const unsigned char *)sums, sizeof *sums);
     steps_close(&steps);
     assert_int_equal(error.code, AML_EINPUT);
     assert_string_equal(error.text, "table t: apply_rows: an unlucky clock");

@@ -35,7 +35,9 @@ void cache_close(struct cache *cache) {
         struct cache_table *table = &cache->tables[t];
         arena_close(&table->rows);
         arena_close(&table->base);
+        arena_close(&table->sums);
         arena_close(&table->touched);
+        arena_close(&table->updated);
         arena_close(&table->given);
         arena_close(&table->keys);
         arena_close(&table->named);
@@ -56,8 +58,14 @@ void cache_close(struct cache *cache) {
 /* Calls `make` (arena_reserve or arena_grow) for each of the table's arenas, with the bytes of so many slots. */
 static int each_arena(struct cache_table *table, int (*make)(struct arena *arena, size_t bytes), size_t slots) {
     int result = make(&table->rows, slots * table->stride);
-    if (result == 0 && (cache_based(table) || cache_summed(table))) {
+    if (result == 0 && cache_based(table)) {
         result = make(&table->base, slots * table->stride);
+    }
+    if (result == 0 && cache_summed(table)) {
+        result = make(&table->sums, slots * table->stride);
+    }
+    if (result == 0 && table_steps_locally(table->spec)) {
+        result = make(&table->updated, slots);
     }
     if (result == 0 && table->spec->given) {
         result = make(&table->given, slots);

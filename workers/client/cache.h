@@ -1,7 +1,8 @@
 /* The row cache of one process (docs/design.md, "Memory and copies"). It has the rows that the process's data touches,
  * which the app reads and changes in place. For each row it has the *base*: the version last received or flushed, from
- * which deltas are computed. In tables with an optimizer rows are only read. In place of the base they have the *sum*
- * of the updates since the last flush. Sends no messages: see client.h.
+ * which deltas are computed. In tables with an optimizer the app only reads rows. Beside each row is the *sum* of the
+ * updates since the last step: of the servers, which get the sum in the flush, so that there is no base; or of this
+ * process (client_steps.h), whose rows are flushed as deltas. Sends no messages: see client.h.
  *
  * Threads. Rows are added under the caller's lock (runtime.h). Rows are found under that lock, or without it as long as
  * no row can move (cache_reserve): cache_find and cache_arrived may run beside cache_add and while a row's first state
@@ -34,9 +35,10 @@ struct cache_table {
     size_t stride;                 /* bytes from row to row in `rows` and `base`: row_bytes rounded up to 16 */
     struct arena rows;             /* as the app sees them */
     struct arena base; /* only with cache_based: the rows as last received or flushed. With a rounding encoding the base
-                          is what was sent, and rows - base is what rounding has left unsent. With cache_summed: the
-                          sums of updates since the last flush, with what rounding has left unsent */
-    struct arena touched; /* a byte per slot: the row was changed since the last flush */
+                          is what was sent, and rows - base is what rounding has left unsent */
+    struct arena sums; /* only with cache_summed: the sums of updates, with what rounding has left unsent */
+    struct arena touched; /* a byte per slot: the row, or its sum for the servers, was changed since the last flush */
+    struct arena updated; /* only with table_steps_locally, a byte per slot: the sum was changed since the last step */
     struct arena given;   /* with changes_given, a byte per slot: changes were given since the last flush */
     struct arena keys;    /* uint64_t per slot */
     struct arena named;   /* uint32_t per slot: the highest number of a set of data that names the row; 0: not in use */
@@ -126,10 +128,11 @@ static inline void cache_prefetch(const struct cache_table *table, const uint32_
         return;
     }
     size_t bytes = table->stride < CACHE_FETCHED_BYTES ? table->stride : CACHE_FETCHED_BYTES;
+    const unsigned char *beside = table->base.base != NULL ? table->base.base : table->sums.base;
     for (size_t at = 0; at < bytes; at += CACHE_LINE_BYTES) {
         __builtin_prefetch(cache_row(table, slots[i + CACHE_AHEAD]) + at, 1);
-        if (table->base.base != NULL) {
-            __builtin_prefetch(cache_base(table, slots[i + CACHE_AHEAD]) + at, 1);
+        if (beside != NULL) {
+            __builtin_prefetch(beside + slots[i + CACHE_AHEAD] * table->stride + at, 1);
         }
     }
 }
@@ -137,12 +140,16 @@ static inline void cache_prefetch(const struct cache_table *table, const uint32_
 static inline bool cache_based(const struct cache_table *table) {
     return table->spec->mode == AML_ADD && !table->spec->given && !table_stepped(table->spec);
 }
-/* Whether a row's changes are kept beside it, as their sum. */
+/* Whether the app's updates are kept beside the row, as their sum. */
 static inline bool cache_summed(const struct cache_table *table) {
-    return table_stepped(table->spec);
+    return table_optimized(table->spec);
 }
 static inline unsigned char *cache_sum(const struct cache_table *table, uint32_t slot) {
-    return table->base.base + slot * table->stride;
+    return table->sums.base + slot * table->stride;
+}
+/* Returns the bytes, one per slot, in which the app marks what it has changed. */
+static inline unsigned char *cache_marks(const struct cache_table *table) {
+    return table_steps_locally(table->spec) ? table->updated.base : table->touched.base;
 }
 static inline uint32_t *cache_named(const struct cache_table *table) {
     return (uint32_t *)(void *)table->named.base;

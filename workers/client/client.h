@@ -179,8 +179,9 @@ struct client_asking {
 /* The origin's part in the present clock, as the plan had it when the clock began: worker threads read it, while the
  * main thread may take a new plan. */
 struct client_part {
-    bool alone;   /* the only origin of the clock, so its updates are not pushed back */
-    double share; /* the factor of the origin's changes of averaged tables */
+    bool alone;    /* the only origin of the clock, so its updates are not pushed back */
+    bool averages; /* averaged tables become the mean of all origins' rows; false: only if workers make their steps */
+    double share;  /* the factor of the origin's changes in a mean */
 };
 
 struct client {
@@ -267,6 +268,13 @@ int client_gather(struct client *client, uint32_t partition, struct error *error
 int client_check_numbers(const struct client *client, const struct retained_flush *flush, const char *node,
                          struct error *error);
 
+/* Whether there are tables whose optimizer's steps this process makes itself (table_steps_locally). */
+bool client_steps_locally(const struct client *client);
+/* Makes these steps, with the sums of the app's updates since the last ones; `clock` is what optimizers are told. Each
+ * of `parts` threads calls it with its number, while no thread touches the rows. Returns the code of a failed
+ * apply_rows. */
+int client_step(struct client *client, uint64_t clock, unsigned part, unsigned parts, struct error *error);
+
 /* A flush in pieces: before the present clock ends, rows whose updates are complete are taken and sent.
  *
  *   client_gather_piece   takes them out of the cache
@@ -278,8 +286,8 @@ int client_check_numbers(const struct client *client, const struct retained_flus
  *
  * All pieces of a flush are kept, sent again and committed together. */
 
-/* Whether the present clock's flush may go in pieces: under S-SGD, without a ring, when other nodes work on the clock
- * too. The flush of a catch-up or of a lot may not. */
+/* Whether the present clock's flush may go in pieces: under S-SGD, without a ring, without own steps (client_step),
+ * when other nodes work on the clock too. The flush of a catch-up or of a lot may not. */
 bool client_may_piece(struct client *client);
 /* Takes the deltas of the partition's touched rows among these ranges of add tables without changes_given. Ranges don't
  * overlap. True: `piece` has some rows, and client_add_piece or client_drop_piece must follow. Any thread, several at

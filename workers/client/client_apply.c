@@ -42,7 +42,7 @@ static void reapply_own(const struct client *client, const struct client_partiti
     const struct rows_codec *codec = rows_codec(table->shape->encoding);
     const bool put = table->spec->mode == AML_PUT;
     const bool rounded = rows_rounded(table->shape->encoding);
-    if (cache_summed(table)) {
+    if (table_stepped(table->spec)) {
         return; /* what the server makes of our updates is not known here: rows are as they were pushed */
     }
     for (unsigned r = 0; r < partition->retained_count; r++) {
@@ -80,7 +80,7 @@ static size_t apply_row(const struct cache_table *table, uint32_t slot, const un
                         const struct rows_codec *codec, bool own_later) {
     const struct row_shape *shape = table->shape;
     unsigned char *row = cache_row(table, slot);
-    if (rows_rounded(shape->encoding) && !cache_summed(table)) {
+    if (rows_rounded(shape->encoding) && !table_stepped(table->spec)) {
         rows_codec(shape->encoding)->unsent(shape, row, cache_base(table, slot));
         return codec->copy(shape, cache_base(table, slot), value, 1);
     }
@@ -95,7 +95,7 @@ static size_t apply_row(const struct cache_table *table, uint32_t slot, const un
  * difference, otherwise the base is the row. */
 static void settle_row(const struct cache_table *table, uint32_t slot) {
     const struct row_shape *shape = table->shape;
-    if (rows_rounded(shape->encoding) && !cache_summed(table)) {
+    if (rows_rounded(shape->encoding) && !table_stepped(table->spec)) {
         rows_codec(WIRE_FULL)->add(shape, cache_row(table, slot), cache_base(table, slot), 1);
     } else if (cache_based(table)) {
         memcpy(cache_base(table, slot), cache_row(table, slot), shape->row_bytes);

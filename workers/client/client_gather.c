@@ -93,7 +93,7 @@ static void scale_changes(enum aml_type type, uint32_t width, unsigned char *row
  *
  * Changes of averaged tables are first scaled, in the cache too, so that row - base remains what is flushed.
  *
- * In tables with an optimizer the sums of updates are encoded (gather_sum): there is no base. */
+ * For steps of the servers the sums of updates are encoded (gather_sum): there is no base. */
 static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
                                   uint32_t count, double share, uint64_t *keys) {
     const struct row_shape *shape = table->shape;
@@ -102,8 +102,9 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
                                   : client->job->staleness > 0 ? ROWS_AFTER_ROW
                                                                : ROWS_AFTER_UNCHANGED;
     const bool put = table->spec->mode == AML_PUT;
-    const bool scales = share != 1 && table->spec->averaged;
-    unsigned char *zeros = cache_summed(table) ? memory_zeroed(1, shape->row_bytes) : NULL;
+    const bool mean = client->part.averages || table->spec->states || table_optimized(table->spec);
+    const bool scales = share != 1 && table->spec->averaged && mean;
+    unsigned char *zeros = table_stepped(table->spec) ? memory_zeroed(1, shape->row_bytes) : NULL;
     struct buffer *values = buffer_new(count * codec->bytes_max(shape));
     unsigned char *value = values->data;
     for (uint32_t i = 0; i < count; i++) {

@@ -8,7 +8,8 @@
 
 bool client_may_piece(struct client *client) {
     return client->working && client->origin == client->self && !client->part.alone && !client->lot.under_way &&
-           plan_strategy_at(&client->plan, client->clock) == STRATEGY_SSGD && !client_ring_there(client, client->clock);
+           plan_strategy_at(&client->plan, client->clock) == STRATEGY_SSGD && !client_steps_locally(client) &&
+           !client_ring_there(client, client->clock);
 }
 
 /* Lists the touched slots of the partition in a range. In a replicated table slots are keys, and keys are dealt to

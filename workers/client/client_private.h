@@ -11,6 +11,7 @@
  *   client_waits.c      how long the states of each server are waited for
  *   client_push.c       messages of servers: which PUSH is next, which must wait, which was lost; ROWS
  *   client_apply.c      the rows of a PUSH, and our own later updates, into the cache
+ *   client_steps.c      steps of optimizers on this process's own rows
  *   client_kept.c       what is kept of pushes, to restore partitions whose copies are all lost
  *   client_restore.c    a new epoch: rows beyond its restore point are void and requested again */
 #ifndef AGILEML_WORKERS_CLIENT_PRIVATE_H

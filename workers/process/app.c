@@ -80,9 +80,10 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "how updates and rows travel: direct, to and from their servers; ring, from node to node, for tables that "
          "every node has as a whole; or auto, whichever costs less"},
         {"strategy", "NAME", AML_OPTION_STRING, &o->strategy_name, 0, 0,
-         "how nodes agree on a model: ssgd, sma, adpsgd or auto (docs/api.md), with apps that can do it"},
+         "how nodes agree on a model: ssgd, sma, adpsgd or auto (docs/api.md); not given: the app's own, most often "
+         "ssgd"},
         {"local-steps", "N", AML_OPTION_INTEGER, &o->local_steps, 0, WIRE_LOCAL_STEPS_MAX,
-         "steps that a node takes between two exchanges; 0: 16, with ssgd 1"},
+         "steps that a node takes between two exchanges; 0: an eighth of an iteration, 16 to 64; with ssgd 1"},
         {"flush-early", NULL, AML_OPTION_FLAG, &o->flush_early, 0, 0,
          "send updates that the app declares complete (aml_rows_done) while it still computes"},
         OPTIONS_TOPIC("uneven", "slow machines"),
@@ -208,19 +209,41 @@ static int choose_exchange(struct runtime *runtime, struct error *error) {
     return 0;
 }
 
-enum { LOCAL_STEPS = 16 /* default of --local-steps, except with ssgd */ };
+/* The default of --local-steps, except with ssgd, is this part of an iteration within limits. */
+enum { LOCAL_STEPS_PART = 8, LOCAL_STEPS_MIN = 16, LOCAL_STEPS_MAX = 64 };
 
-/* Checks the name of --strategy, and sets the default of --local-steps for it, before the app's configure. */
-static int take_strategy(struct runtime_options *options, struct error *error) {
+/* Returns the name of the job's strategy: that of --strategy, or else the app's. Options that exclude an app's strategy
+ * have it give way to ssgd. */
+static const char *strategy_chosen(const struct runtime *runtime) {
+    const struct runtime_options *options = &runtime->options;
+    bool excluded = options->lots > 0 || options->flush_early || strcmp(options->compress, "none") != 0;
+    return options->strategy_name != NULL                ? options->strategy_name
+           : runtime->app->strategy != NULL && !excluded ? runtime->app->strategy
+                                                         : strategy_name(STRATEGY_SSGD);
+}
+
+static int check_strategy_name(const char *name, struct error *error) {
+    enum strategy strategy;
+    return name == NULL || strategy_of_name(name, &strategy)
+               ? 0
+               : error_set(error, AML_EINPUT, "--strategy: expected " STRATEGY_NAMES " or auto, got '%s'", name);
+}
+
+/* Sets the job's strategy and local steps, after the app's configure. */
+static int take_strategy(struct runtime *runtime, struct error *error) {
+    struct runtime_options *options = &runtime->options;
+    options->strategy_name = strategy_chosen(runtime);
     if (!strategy_of_name(options->strategy_name, &options->strategy)) {
-        return error_set(error, AML_EINPUT, "--strategy: expected " STRATEGY_NAMES " or auto, got '%s'",
-                         options->strategy_name);
+        return error_set(error, AML_EINPUT, "app %s: strategy: expected " STRATEGY_NAMES " or auto, got '%s'",
+                         runtime->app->name, options->strategy_name);
     }
     if (options->strategy == STRATEGY_SSGD && options->local_steps > 1) {
         return error_set(error, AML_EINPUT, "--local-steps %lld: expected 1 with --strategy ssgd",
                          (long long)options->local_steps);
     }
-    int64_t steps = options->strategy == STRATEGY_SSGD ? 1 : LOCAL_STEPS;
+    int64_t steps = options->clocks_per_iteration / LOCAL_STEPS_PART;
+    steps = steps < LOCAL_STEPS_MIN ? LOCAL_STEPS_MIN : steps > LOCAL_STEPS_MAX ? LOCAL_STEPS_MAX : steps;
+    steps = options->strategy == STRATEGY_SSGD ? 1 : steps;
     options->local_steps = options->local_steps > 0 ? options->local_steps : steps;
     return 0;
 }
@@ -240,10 +263,11 @@ static int check_strategy(const struct runtime *runtime, struct error *error) {
     }
     for (unsigned t = 0; t < app->table_count; t++) {
         bool stepped = app->tables[t].apply != NULL || app->tables[t].apply_rows != NULL;
-        if (app->tables[t].mode != AML_ADD || (stepped && table_is_real(&app->tables[t]))) {
+        if (app->tables[t].mode != AML_ADD || (stepped && table_is_real(&app->tables[t]) && !app->tables[t].whole)) {
             return error_set(error, AML_EINPUT,
-                             "--strategy %s: table %s can't be averaged: expected AML_ADD, without an optimizer", name,
-                             app->tables[t].name);
+                             "--strategy %s: table %s can't be averaged: expected AML_ADD, and no optimizer unless "
+                             "every node has the table as a whole (aml_table.whole)",
+                             name, app->tables[t].name);
         }
         if (runtime->options.strategy == STRATEGY_ADPSGD && table_is_real(&app->tables[t]) && !app->tables[t].whole) {
             return error_set(error, AML_EINPUT,
@@ -251,7 +275,9 @@ static int check_strategy(const struct runtime *runtime, struct error *error) {
                              "every node has as a whole (aml_table.whole)",
                              name, app->tables[t].name);
         }
-        uint64_t bytes = app->tables[t].rows * (app->tables[t].width * (uint64_t)aml_type_size(app->tables[t].type));
+        uint64_t width = app->tables[t].width; /* of the rows or of their states, whose table is another */
+        width = app->tables[t].state_width > width ? app->tables[t].state_width : width;
+        uint64_t bytes = app->tables[t].rows * (width * aml_type_size(app->tables[t].type));
         if (runtime->options.strategy == STRATEGY_ADPSGD && table_is_real(&app->tables[t]) &&
             bytes > WIRE_FRAME_BYTES_MAX) {
             return error_set(error, AML_EINPUT,
@@ -333,10 +359,10 @@ static uint64_t job_digest(const struct runtime *runtime) {
         digest_add(&digest, spec->mode);
         digest_add(&digest, spec->width);
         digest_add(&digest, spec->rows);
-        digest_add(&digest, spec->whole);
+        digest_add(&digest, spec->whole && !spec->states); /* states are replicated by some strategies alone */
         digest_add(&digest, spec->compressed);
-        digest_add(&digest, spec->sparse);        /* servers refuse flushes in another encoding than their table's */
-        digest_add(&digest, table_stepped(spec)); /* with an optimizer, workers send sums of updates */
+        digest_add(&digest, spec->sparse); /* servers refuse flushes in another encoding than their table's */
+        digest_add(&digest, table_optimized(spec));
     }
     digest_add(&digest, app->metric_count);
     digest_add(&digest, app->item_rows);
@@ -624,7 +650,6 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     *options = (struct runtime_options){.tier = "reliable",
                                         .compress = "none",
                                         .exchange = "direct",
-                                        .strategy_name = "ssgd",
                                         .listen = "127.0.0.1",
                                         .server_threads = 1,
                                         .iterations = app->iterations > 0 ? app->iterations : 20,
@@ -644,13 +669,17 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
         app->iterations = options->iterations; /* for `configure` to see */
     }
     result = result != 0 ? result : choose_threads(options, error);
-    result = result != 0 ? result : take_strategy(options, error);
+    result = result != 0 ? result : check_strategy_name(options->strategy_name, error);
     result = result != 0 ? result : call_configure(runtime, error);
     if (result != 0) {
         return result;
     }
     if (options->clocks_per_iteration == 0) {
         options->clocks_per_iteration = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : 1;
+    }
+    result = take_strategy(runtime, error);
+    if (result != 0) {
+        return result;
     }
     if (options->iterations_open && app->iterations > 0) {
         options->iterations = app->iterations;
@@ -787,8 +816,8 @@ static bool allowed_here(const aml_worker *worker, unsigned calls, const char *f
 
 static bool table_allowed(const aml_worker *worker, unsigned table, const char *function) {
     const struct job *job = &worker->runtime->job;
-    if (table >= job->table_count || job->tables[table].hidden) {
-        unsigned count = job_app_tables(job);
+    unsigned count = job_app_tables(job);
+    if (table >= count) {
         check_misuse(worker->runtime, "%s: table %u, the app has %u (0 to %u)", function, table, count, count - 1);
         return false;
     }
@@ -942,8 +971,8 @@ int aml_emit_numbered(aml_worker *worker, enum aml_item_use use, uint64_t number
 static int check_run(aml_worker *worker, uint64_t key, const struct aml_keys *run) {
     static const char name[] = "aml_emit_varied";
     const struct runtime *runtime = worker->runtime;
-    if (run->table >= runtime->job.table_count || runtime->job.tables[run->table].hidden) {
-        unsigned tables = job_app_tables(&runtime->job);
+    unsigned tables = job_app_tables(&runtime->job);
+    if (run->table >= tables) {
         return check_misuse(worker->runtime, "%s: item %llu: table %u, the app has %u (0 to %d)", name,
                             (unsigned long long)key, run->table, tables, (int)tables - 1);
     }
@@ -1453,7 +1482,7 @@ unsigned aml_lag(const aml_worker *worker) {
 
 int aml_averages(const aml_worker *worker) {
     return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS, "aml_averages") &&
-           worker->runtime->options.strategy != STRATEGY_SSGD;
+           strcmp(strategy_chosen(worker->runtime), strategy_name(STRATEGY_SSGD)) != 0;
 }
 
 enum aml_strategy aml_strategy(const aml_worker *worker) {
@@ -1656,9 +1685,9 @@ struct aml_rows aml_table_rows(aml_worker *worker, unsigned table) {
     pthread_mutex_lock(&runtime->lock); /* another thread may be adding rows; present rows don't move */
     struct aml_rows result = {.base = rows->rows.base,
                               .stride = rows->stride,
-                              .touched = rows->touched.base,
+                              .touched = cache_marks(rows),
                               .count = rows->count,
-                              .sums = cache_summed(rows) ? rows->base.base : NULL,
+                              .sums = cache_summed(rows) ? rows->sums.base : NULL,
                               .unchecked = rows->count,
                               .changeable = cache_summed(rows) ? 0 : rows->count,
                               .checks = &worker->check.rows[table],

@@ -367,7 +367,7 @@ static bool round_row(struct runtime *runtime, unsigned t, uint32_t slot) {
     }
     table->copied[slot] |= writers.by_copy > 0 ? 1 : 0;
     if (writers.in_place > 0) {
-        rows->touched.base[slot] = 1;
+        cache_marks(rows)[slot] = 1;
     }
     if (writers_race(spec, &writers)) {
         rows_fail(runtime,
@@ -448,7 +448,7 @@ static bool after_row(struct runtime *runtime, unsigned t, uint32_t slot, enum c
                   cache_key(rows, slot));
         return false;
     }
-    if (!same && cache_summed(rows)) {
+    if (!same && table_stepped(spec)) {
         rows_fail(runtime,
                   "clock: table %s: row %" PRIu64
                   " was changed in place, but the table has an optimizer: expected aml_row_sum or aml_update_param",

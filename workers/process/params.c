@@ -127,7 +127,7 @@ static void prefetch_row(const struct runtime *runtime, unsigned table, uint32_t
     const struct cache_table *rows = &runtime->node.cache.tables[table];
     const unsigned char *row = update && cache_summed(rows) ? cache_sum(rows, slot) : cache_row(rows, slot);
     const struct row_lock *lock = row_lock(runtime, table, slot);
-    bool updated = __atomic_load_n(&rows->touched.base[slot], __ATOMIC_RELAXED) != 0;
+    bool updated = __atomic_load_n(&cache_marks(rows)[slot], __ATOMIC_RELAXED) != 0;
     size_t bytes = rows->stride < PARAMS_FETCHED_BYTES ? rows->stride : PARAMS_FETCHED_BYTES;
     if (lock != NULL) {
         prefetch_to_write(lock);
@@ -162,7 +162,7 @@ static void read_row(struct runtime *runtime, unsigned table, uint32_t slot, voi
 /* Marks a row for the flush. Does not write a mark that is set already: a write would take the cache line away from
  * other processors, whose threads use neighbouring marks. */
 static void touch_row(const struct cache_table *rows, uint32_t slot) {
-    unsigned char *touched = &rows->touched.base[slot];
+    unsigned char *touched = &cache_marks(rows)[slot];
     if (__atomic_load_n(touched, __ATOMIC_RELAXED) == 0) {
         __atomic_store_n(touched, (unsigned char)1, __ATOMIC_RELAXED);
     }

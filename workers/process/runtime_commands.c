@@ -200,9 +200,22 @@ static void run_slices(struct aml_worker *worker) {
     }
 }
 
+/* Makes the optimizers' steps on this process's rows, by what a part of the clock has added. All threads call this. */
+static void run_steps(struct aml_worker *worker) {
+    struct runtime *runtime = worker->runtime;
+    struct error error;
+    run_check(worker, check_round);
+    if (!runtime_failed(runtime) && client_step(&runtime->node.client, runtime->command.clock + runtime->command.step,
+                                                worker->thread, runtime->pool.threads, &error) != 0) {
+        runtime_fail(runtime, error.code, error.text);
+    }
+    pool_meet(&runtime->pool);
+}
+
 /* Works on the clock's parts, one after the other. All threads call this. */
 static void run_parts(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
+    const bool steps = client_steps_locally(&runtime->node.client);
     for (uint32_t step = 0; step < runtime->command.parts; step++) {
         if (step > 0) {
             pool_meet(&runtime->pool); /* all threads have finished the part before */
@@ -213,6 +226,9 @@ static void run_parts(struct aml_worker *worker) {
             }
         }
         run_slices(worker);
+        if (steps) {
+            run_steps(worker);
+        }
     }
 }
 
