@@ -162,6 +162,8 @@ TEST(local_steps_of_optimizers) {
                  " --optimizer %s --strategy sma --local-steps 5 --iterations 8",
                  optimizers[o]);
         check_iterations(SAMPLES);
+        run_well("PROTEUS_CHECK=1 $run --reliable 2 -- net " IMAGES " --optimizer %s --strategy auto --iterations 2",
+                 optimizers[o]);
         run_well("$run --reliable 2 --resume saved --checkpoint saved -- net " IMAGES
                  " --optimizer %s --iterations 10 --strategy ssgd",
                  optimizers[o]);
