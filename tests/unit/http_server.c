@@ -80,7 +80,7 @@ static bool reply_send(int socket, const struct http_server_reply *reply) {
         (void)send_all(socket, reply->raw, strlen(reply->raw));
         return false;
     }
-    size_t size = reply->size > 0 ? reply->size : strlen(reply->body);
+    const size_t size = reply->size;
     char head[2048];
     int length = snprintf(head, sizeof head, "HTTP/1.1 %d Whatever\r\nContent-Length: %zu\r\n%s\r\n", reply->status,
                           size, reply->head);
@@ -98,6 +98,10 @@ static void *connection_run(void *argument) {
         *reply = (struct http_server_reply){.status = 200, .body = ""};
         pthread_mutex_lock(&server->lock);
         server->answer(server->context, request, reply);
+        reply->size = reply->size > 0 ? reply->size : strlen(reply->body);
+        FREED char *body = malloc(reply->size + 1); /* the next answer may change what `body` points to */
+        memcpy(body, reply->body, reply->size);
+        reply->body = body;
         pthread_mutex_unlock(&server->lock);
         if (!reply_send(connection->socket, reply)) {
             break;

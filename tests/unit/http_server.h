@@ -19,7 +19,7 @@ struct http_server_request {
 struct http_server_reply {
     int status;                  /* initially 200 */
     char head[1024];             /* further header lines, each with its \r\n */
-    const char *body;            /* must live until the server is closed; initially "" */
+    const char *body;            /* read before the next request is answered; initially "" */
     char text[HTTP_SERVER_TEXT]; /* buffer for a body; `body` must point here */
     size_t size;                 /* size of the body; 0: strlen */
     size_t cut;                  /* bytes of the body after which the connection is closed; 0: not closed */
