@@ -54,9 +54,7 @@ static int run_all(CMFixtureFunction open, CMFixtureFunction close, CMFixtureFun
         tests[taken] = tests[t];
         taken += entries[t]->plain && only_threads() ? 0 : 1;
     }
-    if (getenv("PROTEUS_TEST") != NULL) {
-        cmocka_set_test_filter(getenv("PROTEUS_TEST"));
-    }
+    cmocka_set_test_filter(getenv("PROTEUS_TEST"));
     return _cmocka_run_group_tests(program_invocation_short_name, tests, taken, open, close);
 }
 

@@ -700,7 +700,7 @@ static void prices_fill_a_store(void **state) {
 }
 
 /* Tests mostly wait for their market. So two processes share them: each runs every second test, in its own folder. */
-int main(int argc, char **argv) {
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_through_a_changing_market),
         cmocka_unit_test(speeds_of_types_are_measured),
@@ -725,7 +725,7 @@ int main(int argc, char **argv) {
     enum { COUNT = sizeof tests / sizeof *tests };
     struct CMUnitTest half[COUNT];
     size_t count = 0;
-    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    cmocka_set_test_filter(getenv("PROTEUS_TEST"));
     pid_t other = fork();
     for (size_t t = other == 0 ? 1 : 0; t < COUNT; t += 2) {
         half[count++] = tests[t];
