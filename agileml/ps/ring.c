@@ -14,8 +14,8 @@ static const double CROSSING_DOLLARS_PER_BYTE = 0.02e-9;  /* between zones, char
 unsigned ring_unfit_table(const struct job *job) {
     unsigned t = 0;
     while (t < job->table_count &&
-           (job->tables[t].hidden || (job->tables[t].whole && job->tables[t].mode == AML_ADD && !job->tables[t].given &&
-                                      job->shapes[t].encoding == WIRE_FULL))) {
+           (table_hidden(&job->tables[t]) || (job->tables[t].whole && job->tables[t].mode == AML_ADD &&
+                                              !job->tables[t].given && job->shapes[t].encoding == WIRE_FULL))) {
         t++;
     }
     return t;
@@ -106,7 +106,7 @@ static bool is_wanted(const struct job *job, const struct plan_view *plan, const
                              .partitions = plan->terms.partitions};
     for (unsigned t = 0; t < job->table_count; t++) {
         const struct table_spec *spec = &job->tables[t];
-        facts.bytes += spec->hidden ? 0 : (double)spec->rows * spec->row_bytes;
+        facts.bytes += table_hidden(spec) ? 0 : (double)spec->rows * spec->row_bytes;
     }
     return ring_is_cheaper(&facts);
 }

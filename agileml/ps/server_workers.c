@@ -36,7 +36,7 @@ static bool chain_at(struct server *server, uint32_t partition, uint64_t clock, 
 static bool has_all_rows(const struct partition *partition, const struct subscription *subscription) {
     unsigned t = 0;
     while (t < partition->job->table_count &&
-           (partition->job->tables[t].hidden || subscription->lists[t].count == partition->tables[t].count)) {
+           (table_hidden(&partition->job->tables[t]) || subscription->lists[t].count == partition->tables[t].count)) {
         t++;
     }
     return t == partition->job->table_count;
@@ -336,7 +336,7 @@ static void send_rows(struct server *server, struct partition *partition, actor_
 
 void server_receive_scan(struct server *server, struct server_replica *replica, actor_id from,
                          const struct message_scan *scan) {
-    if (scan->table >= server->job->table_count || server->job->tables[scan->table].hidden ||
+    if (scan->table >= server->job->table_count || table_hidden(&server->job->tables[scan->table]) ||
         !replica_may_serve(server, replica)) {
         return;
     }

@@ -12,8 +12,7 @@ struct table_spec table_state_spec(const struct table_spec *spec, uint32_t width
                                 .rows = spec->rows,
                                 .whole = spec->averaged && spec->whole,
                                 .averaged = spec->averaged,
-                                .states = true,
-                                .hidden = !spec->averaged};
+                                .states = true};
     snprintf(states.name, sizeof states.name, "%.*s/state", (int)(sizeof states.name - sizeof "/state"), spec->name);
     return states;
 }

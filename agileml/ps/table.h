@@ -41,8 +41,7 @@ struct table_spec {
     table_apply_rows *apply_rows; /* an optimizer instead of `apply` */
     const void *parameters;
     unsigned state; /* with an optimizer: the number, above its own, of its rows' table of states; 0: none */
-    bool states;    /* a table of states: apps do not see it */
-    bool hidden;    /* of steps that servers make: servers, their followers and checkpoints have it, workers do not */
+    bool states;    /* a table of an optimizer's states: apps do not see it */
 };
 
 /* Add tables of whole numbers travel sparse from this width on, in elements: narrower rows gain little. */
@@ -62,6 +61,28 @@ struct job {
     bool checked;           /* search for an app's mistakes also where that takes time (workers/process/check.h) */
     bool reject_nan;        /* a node that sends a NaN or an infinity in an update has failed */
 };
+
+/* Whether an optimizer changes the table's rows by the sums of updates. */
+static inline bool table_optimized(const struct table_spec *spec) {
+    return spec->apply != NULL || spec->apply_rows != NULL;
+}
+/* Whether the servers make the optimizer's steps. */
+static inline bool table_stepped(const struct table_spec *spec) {
+    return table_optimized(spec) && !spec->averaged;
+}
+/* Whether each worker makes the optimizer's steps, on its own rows and states. */
+static inline bool table_steps_locally(const struct table_spec *spec) {
+    return table_optimized(spec) && spec->averaged;
+}
+
+/* Whether the job has tables whose optimizer's steps the workers make (table_steps_locally). */
+static inline bool job_steps_locally(const struct job *job) {
+    unsigned t = 0;
+    while (t < job->table_count && !table_steps_locally(&job->tables[t])) {
+        t++;
+    }
+    return t < job->table_count;
+}
 
 /* Whether the job has put tables: then a node's work may depend on single rows that another node has put. */
 static inline bool job_has_put_tables(const struct job *job) {
@@ -99,6 +120,11 @@ static inline unsigned job_app_tables(const struct job *job) {
     return count;
 }
 
+/* Whether only servers, their followers and checkpoints have the table: it has states of steps that servers make. */
+static inline bool table_hidden(const struct table_spec *spec) {
+    return spec->states && !spec->averaged;
+}
+
 /* Returns the form of the table's rows in messages. */
 static inline struct row_shape table_shape(const struct table_spec *spec) {
     enum wire_encoding encoding = spec->compressed ? WIRE_BF16 : spec->sparse ? WIRE_SPARSE : WIRE_FULL;
@@ -106,20 +132,7 @@ static inline struct row_shape table_shape(const struct table_spec *spec) {
                               .width = spec->width,
                               .row_bytes = spec->row_bytes,
                               .encoding = encoding,
-                              .hidden = spec->hidden};
-}
-
-/* Whether an optimizer changes the table's rows by the sums of updates. */
-static inline bool table_optimized(const struct table_spec *spec) {
-    return spec->apply != NULL || spec->apply_rows != NULL;
-}
-/* Whether the servers make the optimizer's steps. */
-static inline bool table_stepped(const struct table_spec *spec) {
-    return table_optimized(spec) && !spec->averaged;
-}
-/* Whether each worker makes the optimizer's steps, on its own rows and states. */
-static inline bool table_steps_locally(const struct table_spec *spec) {
-    return table_optimized(spec) && spec->averaged;
+                              .hidden = table_hidden(spec)};
 }
 
 /* Returns the spec of the table of states of a table with an optimizer. For each row of the table it has a row of
@@ -169,7 +182,7 @@ void table_close(struct table *table);
 
 /* Makes two tables with the same rows partners. From then on neither may move in memory. */
 static inline void table_pair(struct table *table, struct table *states) {
-    assert(table->count == states->count && table->partition == states->partition && states->spec->hidden);
+    assert(table->count == states->count && table->partition == states->partition && table_hidden(states->spec));
     table->partner = states;
     states->partner = table;
 }

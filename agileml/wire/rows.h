@@ -25,7 +25,7 @@ struct row_shape {
     uint32_t width;              /* elements of a row */
     uint32_t row_bytes;          /* in memory: width x element size */
     enum wire_encoding encoding; /* allowed besides WIRE_FULL in FLUSH, LOT_DONE and PUSH; in UPDATE if it is exact */
-    bool hidden;                 /* rows of states (ps/table.h): allowed in UPDATE alone */
+    bool hidden;                 /* table_hidden (ps/table.h): its rows are allowed in UPDATE alone */
 };
 
 /* What encoding a delta (row - base) does to the row and the base. */

@@ -663,7 +663,7 @@ static void clock_done(struct cluster_node *node, const struct cluster_set *set)
 static bool next_done(struct cluster_node *node, unsigned t, struct client_range *range) {
     const struct table_spec *spec = &node->cluster->app.job.tables[t];
     uint64_t done = node->work.done[t];
-    if (!spec->whole || spec->mode != AML_ADD || spec->given || spec->hidden || done >= spec->rows) {
+    if (!spec->whole || spec->mode != AML_ADD || spec->given || table_hidden(spec) || done >= spec->rows) {
         return false;
     }
     uint64_t count = cluster_between(node->cluster, 1, 4);

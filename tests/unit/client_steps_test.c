@@ -75,7 +75,7 @@ TEST(updated_rows_are_stepped) {
         }
         struct client client = {.job = &job, .cache = &cache};
         struct cache_table *table = &cache.tables[STEPPED];
-        assert_true(client_steps_locally(&client));
+        assert_true(job_steps_locally(&job));
         assert_ptr_equal(cache_marks(table), table->updated.base);
         assert_ptr_not_equal(table->base.base, table->sums.base);
         for (unsigned round = 1; round <= 2; round++) {
@@ -133,13 +133,12 @@ TEST(servers_steps_are_not_made_here) {
     struct cache cache;
     make_job(&job, false, false, true);
     cache_open(&cache, &job, 1);
-    struct client client = {.job = &job, .cache = &cache};
-    assert_false(client_steps_locally(&client));
-    assert_true(job.tables[STATES].hidden);
+    assert_false(job_steps_locally(&job));
+    assert_true(table_hidden(&job.tables[STATES]));
     assert_ptr_equal(cache_marks(&cache.tables[STEPPED]), cache.tables[STEPPED].touched.base);
     assert_int_equal(job_unkept_table(&job), STEPPED);
     make_job(&job, true, false, true);
-    assert_false(job.tables[STATES].hidden);
+    assert_false(table_hidden(&job.tables[STATES]));
     assert_int_equal(job_unkept_table(&job), job.table_count);
     assert_int_equal(job_app_tables(&job), STATES);
     cache_close(&cache);

@@ -1,8 +1,9 @@
 /* The row cache of one process (docs/design.md, "Memory and copies"). It has the rows that the process's data touches,
  * which the app reads and changes in place. For each row it has the *base*: the version last received or flushed, from
- * which deltas are computed. In tables with an optimizer the app only reads rows. Beside each row is the *sum* of the
- * updates since the last step: of the servers, which get the sum in the flush, so that there is no base; or of this
- * process (client_steps.h), whose rows are flushed as deltas. Sends no messages: see client.h.
+ * which deltas are computed. In tables with an optimizer the app only reads rows, and beside each row is the *sum* of
+ * its updates. If the servers make the steps, they get the sum in the flush, and there is no base. If this process
+ * makes them (client_step), a step changes the row by the sum, and the row is flushed as a delta. Sends no messages:
+ * see client.h.
  *
  * Threads. Rows are added under the caller's lock (runtime.h). Rows are found under that lock, or without it as long as
  * no row can move (cache_reserve): cache_find and cache_arrived may run beside cache_add and while a row's first state

@@ -173,7 +173,7 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock) {
     bool works = plan_origin_works(&client->plan, origin, clock, &client->part.alone);
     assert(works);
     client->part.averages = plan_strategy_at(&client->plan, clock) != STRATEGY_SSGD;
-    bool means = client->part.averages || client_steps_locally(client);
+    bool means = client->part.averages || job_steps_locally(client->job);
     client->part.share = means ? plan_origin_share(&client->plan, origin, clock) : 1;
     assert(client->part.share >= 0 && client->part.share <= 1);
 }

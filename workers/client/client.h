@@ -268,11 +268,9 @@ int client_gather(struct client *client, uint32_t partition, struct error *error
 int client_check_numbers(const struct client *client, const struct retained_flush *flush, const char *node,
                          struct error *error);
 
-/* Whether there are tables whose optimizer's steps this process makes itself (table_steps_locally). */
-bool client_steps_locally(const struct client *client);
-/* Makes these steps, with the sums of the app's updates since the last ones; `clock` is what optimizers are told. Each
- * of `parts` threads calls it with its number, while no thread touches the rows. Returns the code of a failed
- * apply_rows. */
+/* In tables with table_steps_locally, makes a step of the optimizer for each row that the app has updated since the
+ * last call; optimizers are told `clock`. Each of `parts` threads calls it with its number as `part`, while the app
+ * does not use the rows. Returns 0, or the code with which apply_rows failed. */
 int client_step(struct client *client, uint64_t clock, unsigned part, unsigned parts, struct error *error);
 
 /* A flush in pieces: before the present clock ends, rows whose updates are complete are taken and sent.

@@ -93,7 +93,7 @@ static void scale_changes(enum aml_type type, uint32_t width, unsigned char *row
  *
  * Changes of averaged tables are first scaled, in the cache too, so that row - base remains what is flushed.
  *
- * For steps of the servers the sums of updates are encoded (gather_sum): there is no base. */
+ * Where the servers make an optimizer's steps, the sums of updates are encoded (gather_sum): there is no base. */
 static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
                                   uint32_t count, double share, uint64_t *keys) {
     const struct row_shape *shape = table->shape;

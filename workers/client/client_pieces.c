@@ -8,7 +8,7 @@
 
 bool client_may_piece(struct client *client) {
     return client->working && client->origin == client->self && !client->part.alone && !client->lot.under_way &&
-           plan_strategy_at(&client->plan, client->clock) == STRATEGY_SSGD && !client_steps_locally(client) &&
+           plan_strategy_at(&client->plan, client->clock) == STRATEGY_SSGD && !job_steps_locally(client->job) &&
            !client_ring_there(client, client->clock);
 }
 

@@ -4,14 +4,6 @@
 
 #include <string.h>
 
-bool client_steps_locally(const struct client *client) {
-    unsigned t = 0;
-    while (t < client->job->table_count && !table_steps_locally(&client->job->tables[t])) {
-        t++;
-    }
-    return t < client->job->table_count;
-}
-
 /* Replicated tables alone are averaged with an optimizer: their slots are keys. */
 static uint64_t key_of_slot(const void *context, uint32_t slot) {
     (void)context;

@@ -200,7 +200,7 @@ static void run_slices(struct aml_worker *worker) {
     }
 }
 
-/* Makes the optimizers' steps on this process's rows, by what a part of the clock has added. All threads call this. */
+/* Makes the optimizers' steps on this process's rows, by the updates of a part of the clock. All threads call this. */
 static void run_steps(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
     struct error error;
@@ -215,7 +215,7 @@ static void run_steps(struct aml_worker *worker) {
 /* Works on the clock's parts, one after the other. All threads call this. */
 static void run_parts(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
-    const bool steps = client_steps_locally(&runtime->node.client);
+    const bool steps = job_steps_locally(&runtime->job);
     for (uint32_t step = 0; step < runtime->command.parts; step++) {
         if (step > 0) {
             pool_meet(&runtime->pool); /* all threads have finished the part before */

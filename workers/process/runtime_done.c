@@ -30,7 +30,7 @@ void runtime_done_close(struct runtime *runtime) {
 void runtime_done_begin(struct runtime *runtime, bool own_clock) {
     struct runtime_done *done = &runtime->command.done;
     bool possible = own_clock && runtime->options.lots == 0 && runtime->command.strategy == STRATEGY_SSGD &&
-                    !client_steps_locally(&runtime->node.client);
+                    !job_steps_locally(&runtime->job);
     done->sends =
         possible && runtime->options.flush_early && !runtime->check.on && client_may_piece(&runtime->node.client);
     done->counts = done->sends || (possible && runtime->check.on);
