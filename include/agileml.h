@@ -486,8 +486,9 @@ unsigned aml_lag(const aml_worker *worker);
  * When aml_averages is 1, each process makes the steps of a float table's optimizer itself: after each call of `clock`,
  * on its own rows and states, by the updates of this call alone. The states become means as the rows do. Under AML_SSGD
  * there is one such step a clock. (Chen et al., Toward Communication Efficient Adaptive Gradient Method, FODS 2020, for
- * Adam; a mean of the states too costs bytes, but a process that joins has them.) So the update is a gradient of the
- * process's own items under every strategy: the app divides by their number, not by that of all nodes' items. */
+ * AMSGrad. That the states are averaged too costs bytes, but so a process that joins has them.) So the update is a
+ * gradient of the process's own items under every strategy: the app divides by their number, not by that of all nodes'
+ * items. */
 enum aml_strategy { AML_SSGD = 0, AML_SMA = 1, AML_ADPSGD = 2 };
 
 int aml_averages(const aml_worker *worker);               /* 1: --strategy is not ssgd; in any function */

@@ -117,7 +117,7 @@ static int wait_for_nodes(struct join *join, struct error *error) {
 
 /* ---- Life cycle ---- */
 
-/* Whether the node ended by the SIGTERM that it was sent before it had begun: it left nothing behind. */
+/* Whether our SIGTERM has killed the process. A node handles SIGTERM as soon as it has anything to leave in time. */
 static bool ended_before_it_began(const struct join *join, const struct process *node) {
     return join->leaving && WIFSIGNALED(node->status) && WTERMSIG(node->status) == SIGTERM;
 }

@@ -494,8 +494,8 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     nn_blas_begin();
     const enum optimizer_kind kind = mlr->optimizer.kind;
     result = samples_input_declare_transforms(worker, &mlr->input, app);
-    /* Other optimizers keep all squares of gradients, which are larger where fewer samples make a step: so their steps
-     * become too short. */
+    /* AdaGrad and FTRL add up the squares of all gradients. These are larger when a step has fewer samples, so local
+     * steps would become too short. */
     learner_choose_strategy(worker, app, kind == OPTIMIZER_ADAM || kind == OPTIMIZER_MOMENTUM);
     return result != 0 ? result : choose_device(worker, mlr);
 }

@@ -105,7 +105,7 @@ void learner_choose_strategy(aml_worker *worker, struct aml_app *app, bool able)
         able && app->strategies && !transforms && app->clocks_per_iteration >= LOCAL_STEPS_FROM ? "sma" : NULL;
     if (app->strategy != NULL && aml_averages(worker)) {
         aml_note(worker, "nodes take steps on copies of the model, whose mean is taken several times in an iteration "
-                         "(--strategy ssgd: after each step)");
+                         "(--strategy ssgd: all nodes make each step together)");
     }
 }
 

@@ -349,7 +349,7 @@ static void checkpoint_finished(struct controller *controller, const char *path)
     snprintf(text, sizeof text, "%s, %llu bytes in %.2f s: %s", at, (unsigned long long)bytes,
              (double)(controller_now(controller) - checkpoint->begun_us) / 1e6, path);
     controller_report(controller, report_event(controller, "checkpoint", NULL, text));
-    assert(checkpoint->clock > checkpoint->kept.written); /* a recovery may have gone back behind it meanwhile */
+    assert(checkpoint->clock > checkpoint->kept.written); /* `completed` may be less, after a recovery */
     checkpoint->kept.written = checkpoint->clock;
     checkpoint->kept.due = due_after(controller, checkpoint->clock);
     checkpoint_set(checkpoint, CHECKPOINT_NONE);
