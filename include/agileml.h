@@ -453,7 +453,8 @@ size_t aml_slice(const aml_worker *worker, size_t count, size_t done);
  *
  * In `begin`, `clock`, `evaluate` and `finish`. */
 
-uint64_t aml_clock(const aml_worker *worker);     /* the clock worked on or evaluated, from 1; in `finish` the last */
+uint64_t aml_clock(const aml_worker *worker);     /* the clock worked on (with local steps, the first of these) or
+                                                     evaluated, from 1; in `finish` the last */
 uint64_t aml_iteration(const aml_worker *worker); /* the iteration that the clock belongs to, from 1 */
 unsigned aml_clocks_per_iteration(const aml_worker *worker);
 /* In `evaluate`: returns 1 when this is the evaluation of the job's last clock, in all processes. An app that
@@ -473,10 +474,9 @@ unsigned aml_lag(const aml_worker *worker);
  * By --strategy, nodes agree on the tables of floats in one of these ways. Other tables are always summed.
  *
  *   AML_SSGD   a clock is one step: the updates of all nodes are summed
- *   AML_SMA    a clock is several local steps. Each step is a call of `clock` for another part of the iteration, and
- *              continues from the process's own earlier steps. At the clock's end each row becomes the mean over all
- *              processes, weighted by their shares of the data. Clocks without work follow, in which nothing is
- *              called: part p of an iteration belongs to its p-th clock, or to one shortly before
+ *   AML_SMA    several clocks are worked on together, as local steps. Each step is a call of `clock` for the part of
+ *              one clock, and continues from the process's own earlier steps. At the end each row becomes the mean over
+ *              all processes, weighted by their shares of the data
  *   AML_ADPSGD like AML_SMA; but between two local steps the processes are paired at random, and each pair moves its
  *              rows to their mean. So rows may change between two calls of `clock`, and each call must fetch them
  *              again. No process waits: rows that arrive late are ignored. Tables of floats must be replicated
@@ -493,7 +493,7 @@ enum aml_strategy { AML_SSGD = 0, AML_SMA = 1, AML_ADPSGD = 2 };
 
 int aml_averages(const aml_worker *worker);               /* 1: --strategy is not ssgd; in any function */
 enum aml_strategy aml_strategy(const aml_worker *worker); /* of this clock; in `clock` */
-unsigned aml_local_step(const aml_worker *worker);        /* the call's number in the clock, from 0; in `clock` */
+unsigned aml_local_step(const aml_worker *worker); /* how many clocks the call's is behind aml_clock; in `clock` */
 
 /* Returns this process's share of the data in this clock, from 0 to 1. The shares of all processes that work on the
  * clock add up to 1, even when they redo the work of a lost process. Multiply a step that is the mean over the

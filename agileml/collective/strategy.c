@@ -31,12 +31,12 @@ uint32_t strategy_idle(enum strategy strategy, const struct strategy_clocks *clo
     return strategy == STRATEGY_SSGD ? 0 : in_group(clocks, clock);
 }
 
+uint64_t strategy_work(enum strategy strategy, const struct strategy_clocks *clocks, uint64_t clock) {
+    return strategy == STRATEGY_SSGD ? clock : strategy_boundary(clocks, clock + 1) - 1;
+}
+
 uint32_t strategy_parts(enum strategy strategy, const struct strategy_clocks *clocks, uint64_t clock) {
-    if (strategy == STRATEGY_SSGD) {
-        return 1;
-    }
-    uint32_t left = clocks->per_iteration - (uint32_t)((clock - 1) % clocks->per_iteration);
-    return in_group(clocks, clock) != 0 ? 0 : left < clocks->local_steps ? left : clocks->local_steps;
+    return strategy_work(strategy, clocks, clock) == clock ? strategy_idle(strategy, clocks, clock) + 1 : 0;
 }
 
 uint64_t strategy_boundary(const struct strategy_clocks *clocks, uint64_t clock) {

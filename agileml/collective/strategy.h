@@ -2,10 +2,9 @@
  * that each clock works on under each strategy. Pure functions.
  *
  *   S-SGD    A clock works on one part of the iteration. The updates of all nodes are summed.
- *   S-MA     Clocks come in groups of up to `local_steps`. The first clock of a group works on the parts of the whole
+ *   S-MA     Clocks come in groups of up to `local_steps`. The last clock of a group works on the parts of the whole
  *            group, one after the other, each node on its own copy of the model. At its end the model becomes the mean
- *            of the copies. The other clocks of the group have no work. So under every strategy part p of an iteration
- *            is done in the iteration's clock p + 1 or before.
+ *            of the copies. The other clocks of the group have no work: a node ends them together with the last one.
  *   AD-PSGD  As S-MA. In addition, nodes are paired at random after each part but a clock's last. A pair moves its
  *            copies to the mean of the two (Lian et al., ICML 2018), without waiting for other nodes.
  *
@@ -32,10 +31,13 @@ struct strategy_clocks {
 bool strategy_of_name(const char *name, enum strategy *strategy);
 const char *strategy_name(enum strategy strategy);
 
-/* Returns the number of clocks without work since the last clock with work, `clock` included; 0: it has work itself. */
+/* Returns the number of clocks without work just before `clock`. */
 uint32_t strategy_idle(enum strategy strategy, const struct strategy_clocks *clocks, uint64_t clock);
 
-/* Returns how many parts of the iteration the clock works on, beginning with the part of its own number; 0: none. */
+/* Returns the first clock with work, not before `clock`. */
+uint64_t strategy_work(enum strategy strategy, const struct strategy_clocks *clocks, uint64_t clock);
+
+/* Returns how many parts of the iteration the clock works on, the last of which has its own number; 0: none. */
 uint32_t strategy_parts(enum strategy strategy, const struct strategy_clocks *clocks, uint64_t clock);
 
 /* Returns the first clock, not before `clock`, at which the strategy can change. */

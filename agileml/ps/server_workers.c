@@ -251,6 +251,35 @@ static int check_piece(const struct server *server, const struct message_flush *
     return count;
 }
 
+/* Rejects a flush of several clocks that is a piece, travels by a ring, or has clocks before the first. Returns `count`
+ * or AML_EPROTOCOL. */
+static int check_idle(const struct message_flush *flush, int count, struct error *error) {
+    bool whole = flush->piece == 0 && flush->more == 0 && flush->ring == 0;
+    if (count >= 0 && flush->idle > 0 && (!whole || flush->idle >= flush->clock)) {
+        return error_set(error, AML_EPROTOCOL, "with %lu clocks before clock %llu", (unsigned long)flush->idle,
+                         (unsigned long long)flush->clock);
+    }
+    return count;
+}
+
+/* Takes a whole flush or a piece, and first the clocks without work before it. Returns as partition_flush. */
+static int take_clocks(struct server *server, struct partition *partition, const struct message_flush *flush,
+                       const struct rows_view *views, unsigned count, struct error *error) {
+    bool taken = false;
+    for (uint64_t clock = flush->clock - flush->idle; clock < flush->clock; clock++) {
+        int idle = server_serves(server, flush->partition, clock)
+                       ? partition_flush(partition, flush->origin, clock, 0, false, NULL, 0, error)
+                       : FLUSH_UNEXPECTED;
+        if (idle < 0) {
+            return idle;
+        }
+        taken = taken || idle == FLUSH_TAKEN;
+    }
+    int result = partition_flush(partition, flush->origin, flush->clock, flush->piece, flush->more != 0, views, count,
+                                 error);
+    return taken && result >= 0 ? FLUSH_TAKEN : result;
+}
+
 /* Takes a FLUSH; with `chain`, one that travels by a ring. Returns a flush_result; AML_EPROTOCOL, with nothing changed;
  * or another error of partition_flush. */
 static int take_flush(struct server *server, struct server_replica *replica, actor_id from,
@@ -266,13 +295,12 @@ static int take_flush(struct server *server, struct server_replica *replica, act
     int count = rows_check(message, server->job->shapes, server->job->table_count, views, error);
     count = check_numbers(server->job, views, count, error);
     count = check_piece(server, flush, views, count, error);
+    count = check_idle(flush, count, error);
     if (count < 0 && chain != NULL) {
         return FLUSH_UNEXPECTED; /* which origin is wrong shows when each sends its own flush */
     }
     if (count < 0 || chain == NULL) {
-        return count < 0 ? count
-                         : partition_flush(replica->partition, flush->origin, flush->clock, flush->piece,
-                                           flush->more != 0, views, (unsigned)count, error);
+        return count < 0 ? count : take_clocks(server, replica->partition, flush, views, (unsigned)count, error);
     }
     actor_id *origins = memory_resized(NULL, chain->length, sizeof *origins);
     for (unsigned place = 0; place < chain->length; place++) {

@@ -109,6 +109,7 @@ static const struct layout LAYOUTS[] = {
                           {
                               ID(progress.origin),
                               U64(progress.clock, CLOCK),
+                              U32(progress.idle, WIRE_LOCAL_STEPS_MAX),
                               U8(progress.evaluation, 1),
                               U8(progress.last, 1),
                               U64(progress.items, ITEMS),
@@ -210,7 +211,8 @@ static const struct layout LAYOUTS[] = {
     [MESSAGE_FLUSH] = {"FLUSH",
                        ROWS_CHECKED(flush_check),
                        {U32(flush.partition, WIRE_PARTITIONS_MAX - 1), ID(flush.origin), U64(flush.clock, CLOCK),
-                        U32(flush.piece, WIRE_PIECES_MAX - 1), U8(flush.more, 1), U64(flush.ring, ANY),
+                        U32(flush.idle, WIRE_LOCAL_STEPS_MAX), U32(flush.piece, WIRE_PIECES_MAX - 1),
+                        U8(flush.more, 1), U64(flush.ring, ANY),
                         U64(flush.committed, CLOCK)}},
     [MESSAGE_SCAN] = {"SCAN",
                       NO_FRAMES,

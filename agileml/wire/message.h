@@ -44,7 +44,7 @@ enum {
     WIRE_SHARD_PIECE_MAX = 256 * 1024, /* bytes of a packed shard in one message */
     WIRE_INPUT_FILES_MAX = 64,         /* files that an app reads, in INPUT */
     WIRE_STALENESS_MAX = 64,
-    WIRE_LOCAL_STEPS_MAX = 64,
+    WIRE_LOCAL_STEPS_MAX = 128,
     WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
     WIRE_WINDOW_MAX = 256,      /* clocks that workers may be ahead of the commit, beyond staleness */
     WIRE_PIECES_MAX = 4096,     /* pieces of a flush */
@@ -237,11 +237,13 @@ struct node_numbers {
 #include "agileml/wire/report_keys.def"
 };
 
-/* An origin has finished and evaluated a clock. Repeated until a HEARTBEAT_ACK covers the clock.
+/* An origin has finished and evaluated a clock. Repeated until a HEARTBEAT_ACK covers the clock. Clocks without work
+ * are reported with the clock behind them, as FLUSH delivers them.
  * Frame: metrics, a struct wire_metric_sum each. */
 struct message_progress {
     actor_id origin; /* an origin of the sender's node */
     uint64_t clock;
+    uint32_t idle;               /* clocks without work before `clock` that are reported, too */
     uint8_t evaluation;          /* 1: the clock was only evaluated, for EVALUATE or for `last`, not worked on */
     uint8_t last;                /* 1: evaluated as the job's last clock, in the complete state at that clock */
     uint64_t items;              /* training items processed in this clock; 0 with `evaluation` */
@@ -504,6 +506,9 @@ struct message_push {
 /* An origin's summed deltas of one clock for one partition. By a ring: the sum of the flushes of all origins from the
  * chain's first to `origin` (ps/ring.h). Frames: rows; none when no row changed.
  *
+ * Clocks without work (agileml/collective/strategy.h) are delivered with the clock behind them: `idle` counts those
+ * before `clock`. Such a flush is whole and travels directly.
+ *
  * A flush that travels directly may come in pieces: several messages with different rows. The flush counts when all
  * pieces have arrived; an incomplete flush is dropped at the end of the epoch. A piece is taken only after the piece
  * before it. */
@@ -511,6 +516,7 @@ struct message_flush {
     uint32_t partition;
     actor_id origin;
     uint64_t clock;
+    uint32_t idle;      /* clocks without work before `clock` that this flush delivers, too */
     uint32_t piece;     /* number of this piece, from 0 */
     uint8_t more;       /* 1: more pieces of the flush follow */
     uint64_t ring;      /* the digest of the ring by which this flush travels; 0: directly */

@@ -639,7 +639,7 @@ class Worker:
 
     @property
     def local_step(self) -> int:
-        """The number of this call of `clock` in its clock, from 0. In `clock`."""
+        """How many clocks this call's is behind `worker.clock`. In `clock`."""
         self.only_in("clock")
         return lib.aml_local_step(self.handle)
 

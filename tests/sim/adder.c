@@ -251,10 +251,10 @@ static void adder_close(struct app *app) {
 static unsigned adder_items(const struct app *app, unsigned shard, uint64_t clock) {
     unsigned items = 0;
     unsigned parts = app_parts(app, clock);
-    uint64_t first = (clock - 1) % app->clocks_per_iteration;
+    uint64_t last = (clock - 1) % app->clocks_per_iteration;
     for (unsigned i = 0; i < app->shards[shard].items; i++) {
         uint64_t part = (i + shard) % app->clocks_per_iteration;
-        items += part >= first && part < first + parts ? 1 : 0;
+        items += part <= last && part + parts > last ? 1 : 0;
     }
     return items;
 }
@@ -325,7 +325,7 @@ static void adder_compute(struct app *app, const struct app_work *work, unsigned
     memset(adder->touched, 0, app->row_count);
     for (unsigned s = half; s < work->shard_count; s += 2) {
         for (unsigned p = 0; p < work->parts; p++) {
-            adder_contribute(app, work->shards[s], work->clock + p, adder->elements, adder->touched);
+            adder_contribute(app, work->shards[s], work->clock - p, adder->elements, adder->touched);
         }
     }
     for (unsigned r = 0; r < app->row_count; r++) {
@@ -378,7 +378,7 @@ static void adder_advance(struct app *app, uint64_t clock, uint64_t *state) {
     memcpy(adder->elements, state, app->element_count * sizeof *state);
     for (unsigned s = 0; s < app->shard_count; s++) {
         for (unsigned p = 0; p < app_parts(app, clock); p++) {
-            adder_contribute(app, s, clock + p, state, adder->touched);
+            adder_contribute(app, s, clock - p, state, adder->touched);
         }
     }
     if (adder->stepped != 0) {

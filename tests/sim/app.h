@@ -121,7 +121,7 @@ static inline uint64_t app_random(uint64_t *state) {
     return hash_mix((*state)++);
 }
 
-/* Returns how many parts of the iteration a clock works on, from its own part on: as set by app_set_parts, or 1. */
+/* Returns how many parts of the iteration a clock works on, up to its own part: as set by app_set_parts, or 1. */
 unsigned app_parts(const struct app *app, uint64_t clock);
 /* Sets a clock's parts. Returns false when it has another number of parts already. */
 bool app_set_parts(struct app *app, uint64_t clock, unsigned parts);

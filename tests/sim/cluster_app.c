@@ -786,10 +786,12 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
         cluster_violation(cluster, "app", "%s began with totals %g, %g and %g over %llu items", agent->name, totals[0],
                           totals[WIRE_TOTALS / 2], totals[WIRE_TOTALS / 2 + 1], (unsigned long long)agent->total_items);
     }
-    node->work.parts = cluster_strategy_parts(node, clock);
+    for (uint64_t c = clock - agent->client.part.idle; c <= clock; c++) {
+        node->work.parts = cluster_strategy_parts(node, c);
+        own_add(node, agent->work.assignment.origin, c);
+    }
     node->work.began_us = sim_now(cluster->sim);
     node->work.computing = true;
-    own_add(node, agent->work.assignment.origin, clock);
     bool lots = node_lots(agent)->own.count > 0;
     node->work.items = 0;
     memset(node->work.theirs, 0, sizeof node->work.theirs);

@@ -659,8 +659,8 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
                           (unsigned long long)clock, (unsigned long long)controller->checkpoint.clock);
     }
     check_rows(node, set, clock);
-    if (client->epoch == cluster->seen.plan.epoch) { /* else the node was given up, and its work is void */
-        check_shards(node, set, origin, clock);
+    for (uint64_t c = clock - client->part.idle; c <= clock && client->epoch == cluster->seen.plan.epoch; c++) {
+        check_shards(node, set, origin, c); /* of another epoch, the node was given up, and its work is void */
     }
     cluster->seen.begun = clock > cluster->seen.begun ? clock : cluster->seen.begun;
 }

@@ -36,11 +36,12 @@ static void crash_now(void *context) {
 bool cluster_crash(struct cluster_node *node, const struct cluster_set *set, uint64_t clock) {
     struct cluster *cluster = node->cluster;
     bool due = false;
-    for (uint32_t s = 0; s < set->count; s++) {
+    for (uint32_t s = 0; s < set->count && node->work.parts > 0; s++) {
         due = due ||
               (cluster->crash.clock > 0 && clock >= cluster->crash.clock && set->shards[s] == cluster->crash.shard);
     }
     if (due) {
+        cluster->crash.clock = cluster->crash.count == 0 ? clock : cluster->crash.clock;
         sim_schedule(cluster->sim, node->machine, sim_now(cluster->sim) + cluster_between(cluster, 0, node->compute_us),
                      crash_now, node);
     }

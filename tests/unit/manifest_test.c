@@ -387,7 +387,7 @@ TEST(damage) {
         {"\"0.025\"", "0.025", "\"value\""},
         {"\"staleness\": 3", "\"staleness\": 65", "\"staleness\""},
         {"\"clocks_per_iteration\": 4", "\"clocks_per_iteration\": 0", "\"clocks_per_iteration\""},
-        {"\"local_steps\": 2", "\"local_steps\": 65", "\"local_steps\""},
+        {"\"local_steps\": 2", "\"local_steps\": 129", "\"local_steps\""},
         {"\"strategy\": \"sma\"", "\"strategy\": \"auto\"", "\"strategy\""},
         {"\"loss\": null", "\"loss\": \"none\"", "\"loss\""},
         {"\"rmse\"", "\"a name of more than thirty-one bytes\"", "\"metrics\""},

@@ -1853,6 +1853,39 @@ TEST(an_answer_that_comes_too_late_is_declined) {
     assert_int_equal(lots_sent(fake, REMOTE, LOT_LEFT), 1);
 }
 
+/* ---- Clocks without work ---- */
+
+/* They begin and end with the clock behind them, as far as a barrier allows. */
+TEST(clocks_without_work_end_with_the_next) {
+    struct fake *fake = fake_new_as(SELF, 0, 8);
+    struct message message = {0};
+    fake->job.clocks = (struct strategy_clocks){.per_iteration = 8, .local_steps = 4};
+    fake->next.plan.strategy = fake->next.plan.next_strategy = STRATEGY_SMA;
+    fake->next.plan.strategy_from = 1;
+    start_beside_other(fake, SELF, 4);
+    assert_int_equal(fake->node.work.begun, 4);
+    computed(fake, 1, 4);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_FLUSH, &message), 1);
+    assert_true(message.flush.clock == 4 && message.flush.idle == 3);
+    push(fake, 0, 4);
+    give_ack(fake, (struct message_heartbeat_ack){.barrier = 1, .barrier_clock = 6});
+    fake_io_forget(&fake->io);
+    evaluated(fake, 4);
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 1);
+    assert_true(message.progress.clock == 4 && message.progress.idle == 3 && message.progress.items == 10);
+    assert_int_equal(fake->node.reports.clocks, 4);
+    computed(fake, 1, 6); /* both without work */
+    push(fake, 4, 6);
+    evaluated(fake, 6);
+    assert_int_equal(fake->asked.computing, 0);
+    give_ack(fake, (struct message_heartbeat_ack){.barrier = 2, .barrier_clock = WIRE_CLOCK_NEVER, .progress = 4});
+    assert_int_equal(fake->node.reports.clocks, 2);
+    fake_io_forget(&fake->io);
+    computed(fake, 1, 8);
+    assert_int_equal(fake_io_sent(&fake->io, REMOTE, MESSAGE_FLUSH, &message), 1);
+    assert_true(message.flush.clock == 8 && message.flush.idle == 1);
+}
+
 /* ---- Averages between local steps ---- */
 
 enum { MODEL_ROWS = 3, MODEL_WIDTH = 2, MODEL_ELEMENTS = MODEL_ROWS * MODEL_WIDTH, STEPS = 4 };
@@ -1873,7 +1906,7 @@ static struct fake *fake_open_gossip(actor_id self) {
     fake->next.plan.strategy = fake->next.plan.next_strategy = STRATEGY_ADPSGD;
     fake->next.plan.strategy_from = 1;
     start_beside_other(fake, self, 6);
-    assert_int_equal(fake->asked.computing, 1);
+    assert_int_equal(fake->asked.computing, STEPS);
     assert_int_equal(fake->node.work.steps, STEPS);
     assert_int_equal(cache_add(&fake->node.cache, 0, 0), 0); /* the table is replicated, so this adds all rows */
     fake_io_forget(&fake->io);
@@ -1892,7 +1925,7 @@ static void step(struct fake *fake, float change) {
         }
         fake->node.cache.tables[0].touched.base[r] = 1;
     }
-    assert_int_equal(fake->asked.computing, 1);
+    assert_int_equal(fake->asked.computing, STEPS);
     fake->asked.computing = 0;
     node_computed(&fake->node, 10, 1000);
 }
@@ -1918,7 +1951,7 @@ static void give_offer(struct fake *fake, uint64_t clock, uint32_t rows, float v
 }
 
 static void give_answer(struct fake *fake, uint64_t claim, float move) {
-    struct message message = gossip(GOSSIP_ANSWER, 1, claim, MODEL_ROWS, move);
+    struct message message = gossip(GOSSIP_ANSWER, STEPS, claim, MODEL_ROWS, move);
     give(fake, REMOTE, &message);
 }
 
@@ -1929,7 +1962,7 @@ static void expect_gossip(struct fake *fake, actor_id to, enum gossip_kind kind,
     struct rows_view view;
     assert_int_equal(peers_sent(fake, to, SERVICE_GOSSIP, ANY_KIND, &message), 1);
     assert_int_equal(message.peer.kind, kind);
-    assert_true(message.peer.receiver == OTHER && message.peer.gossip.clock == 1);
+    assert_true(message.peer.receiver == OTHER && message.peer.gossip.clock == STEPS);
     assert_int_equal(rows_find(&message, 0, &view), !isnan(value));
     for (unsigned e = 0; !isnan(value) && e < MODEL_ELEMENTS; e++) {
         assert_true(fabsf(((const float *)(const void *)view.values)[e] - value) < 1e-6F);
@@ -1946,7 +1979,7 @@ static void expect_rows(struct fake *fake, float value) {
 /* The peer declines the node's offer. */
 static void give_refusal(struct fake *fake, uint64_t claim) {
     struct message message = peer_of(SERVICE_GOSSIP, GOSSIP_ANSWER, OTHER);
-    message.peer.gossip = (struct peer_gossip){.clock = 1, .claim = claim};
+    message.peer.gossip = (struct peer_gossip){.clock = STEPS, .claim = claim};
     give(fake, REMOTE, &message);
 }
 
@@ -1961,9 +1994,9 @@ TEST(steps_are_averaged) {
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 2.5F);
     give_answer(fake, 2, -0.5F);
     /* OTHER's share of the mean is 1/4: our rows gain 1 and OTHER's lose 3, which keeps the weighted sum. */
-    give_offer(fake, 1, MODEL_ROWS, 6);
+    give_offer(fake, STEPS, MODEL_ROWS, 6);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, -3);
-    give_offer(fake, 1, MODEL_ROWS, 7); /* our rows have reached 3 */
+    give_offer(fake, STEPS, MODEL_ROWS, 7); /* our rows have reached 3 */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, -3);
     step(fake, 0);
     expect_rows(fake, 4);
@@ -1972,7 +2005,7 @@ TEST(steps_are_averaged) {
     step(fake, 0); /* the last step */
     expect_rows(fake, 4);
     assert_int_equal(peers_sent(fake, REMOTE, SERVICE_GOSSIP, ANY_KIND, NULL), 0);
-    give_offer(fake, 1, MODEL_ROWS, 8); /* the clock's changes are already being gathered */
+    give_offer(fake, STEPS, MODEL_ROWS, 8); /* the clock's changes are already being gathered */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     assert_int_equal(fake->asked.gathers, 1);
     gathered(fake);
@@ -1989,33 +2022,33 @@ TEST(steps_are_averaged) {
  * NaNs. */
 TEST(what_is_not_averaged) {
     struct fake *fake = fake_open_gossip(SELF);
-    give_offer(fake, 1, MODEL_ROWS, 5); /* before the first step all copies of the model are equal */
+    give_offer(fake, STEPS, MODEL_ROWS, 5); /* before the first step all copies of the model are equal */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     step(fake, 1);
     fake_io_forget(&fake->io);
     give_refusal(fake, 1);
-    struct message message = gossip(GOSSIP_OFFER, 2, 5, MODEL_ROWS, 5);
+    struct message message = gossip(GOSSIP_OFFER, STEPS + 1, 5, MODEL_ROWS, 5);
     give(fake, SELF + 1, &message);
     assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_GOSSIP, ANY_KIND, &message), 1);
     assert_int_equal(message.frame_count, 0);
     fake_io_forget(&fake->io);
-    give_offer(fake, 1, MODEL_ROWS - 1, 5);
+    give_offer(fake, STEPS, MODEL_ROWS - 1, 5);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
-    give_offer(fake, 1, MODEL_ROWS, INFINITY);
+    give_offer(fake, STEPS, MODEL_ROWS, INFINITY);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
-    message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
+    message = gossip(GOSSIP_OFFER, STEPS, 5, MODEL_ROWS, 5);
     message.peer.sender = 0x70000; /* not a node of the job */
     give(fake, SELF + 1, &message);
     assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_GOSSIP, ANY_KIND, &message), 1);
     assert_int_equal(message.frame_count, 0);
     fake_io_forget(&fake->io);
-    message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
+    message = gossip(GOSSIP_OFFER, STEPS, 5, MODEL_ROWS, 5);
     message.epoch = 7;
     give(fake, SELF + 1, &message);
-    message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5); /* not from a server of this node */
+    message = gossip(GOSSIP_OFFER, STEPS, 5, MODEL_ROWS, 5); /* not from a server of this node */
     give(fake, REMOTE, &message);
     assert_int_equal(peers_sent(fake, SELF + 1, SERVICE_GOSSIP, ANY_KIND, NULL), 0);
-    message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
+    message = gossip(GOSSIP_OFFER, STEPS, 5, MODEL_ROWS, 5);
     message.frames[2]->size--;
     give(fake, SELF + 1, &message);
     struct message accusation = {0};
@@ -2026,7 +2059,7 @@ TEST(what_is_not_averaged) {
     expect_rows(fake, 1);
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1); /* the second offer */
     give_answer(fake, 3, 1);                      /* no such offer */
-    message = gossip(GOSSIP_ANSWER, 1, 2, MODEL_ROWS, NAN);
+    message = gossip(GOSSIP_ANSWER, STEPS, 2, MODEL_ROWS, NAN);
     give(fake, REMOTE, &message);
     give_answer(fake, 2, 1); /* a second answer */
     step(fake, 0);
@@ -2043,7 +2076,7 @@ TEST(an_offer_is_awaited) {
     fake->io.now_us += UINT64_C(3600) * 1000 * 1000;
     step(fake, 1);
     assert_int_equal(peers_sent(fake, REMOTE, SERVICE_GOSSIP, ANY_KIND, NULL), 0);
-    give_offer(fake, 1, MODEL_ROWS, 6);
+    give_offer(fake, STEPS, MODEL_ROWS, 6);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     fake->next.endpoints[fake->next.endpoint_count++] = THIRD_SERVER;
     no_assignments(fake);

@@ -826,6 +826,29 @@ TEST(only_the_last_piece_puts) {
     assert_state(world, 0, 5);
 }
 
+/* Clocks without work come with the flush behind them. Those that have come before are not taken again. */
+TEST(clocks_without_work_come_in_one_flush) {
+    struct world *world = world_open();
+    world->plan.reliable[0] = true;
+    plan_placed(world, 0, NEVER, 0, NEVER);
+    run_clocks(world, 0, 1, 2, 1);
+    struct message before = make_flush(world, 0, 3);
+    give(world, origins[0], &before);
+    for (unsigned o = 0; o < ORIGINS; o++) {
+        for (unsigned times = 0; times < 2; times++) {
+            struct message flush = make_flush(world, o, 6);
+            flush.flush.idle = 3;
+            give(world, origins[o], &flush);
+        }
+        assert_int_equal(partition_received(partition_at(world, 0), origins[o]), 6);
+        assert_int_equal(partition_at(world, 0)->clock, o + 1 < ORIGINS ? 2 : 6);
+    }
+    struct message forged = make_flush(world, 0, 7);
+    forged.flush.idle = 7;
+    give(world, origins[0], &forged);
+    expect_accused(world, 0, origins[0], "FLUSH: partition 0, with 7 clocks before clock 7");
+}
+
 /* A flush with one bad row in its last table is dropped as a whole: not even its other rows are made. The same flush
  * without the bad row is accepted. */
 TEST(a_bad_flush_is_its_senders) {

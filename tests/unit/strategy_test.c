@@ -9,13 +9,16 @@
 
 TEST(parts_of_each_clock) {
     const struct strategy_clocks clocks = {.per_iteration = 7, .local_steps = 3};
-    static const uint32_t parts[] = {3, 0, 0, 3, 0, 0, 1};
+    static const uint32_t parts[] = {0, 0, 3, 0, 0, 3, 1};
     static const uint32_t idle[] = {0, 1, 2, 0, 1, 2, 0};
+    static const uint32_t after[] = {2, 1, 0, 2, 1, 0, 0}; /* clocks up to the next one with work */
     for (uint64_t clock = 1; clock <= 21; clock++) {
         assert_int_equal(strategy_parts(STRATEGY_SSGD, &clocks, clock), 1);
         assert_int_equal(strategy_idle(STRATEGY_SSGD, &clocks, clock), 0);
         assert_int_equal(strategy_parts(STRATEGY_SMA, &clocks, clock), parts[(clock - 1) % 7]);
         assert_int_equal(strategy_idle(STRATEGY_SMA, &clocks, clock), idle[(clock - 1) % 7]);
+        assert_int_equal(strategy_work(STRATEGY_SSGD, &clocks, clock), clock);
+        assert_int_equal(strategy_work(STRATEGY_SMA, &clocks, clock), clock + after[(clock - 1) % 7]);
         assert_int_equal(strategy_parts(STRATEGY_ADPSGD, &clocks, clock), parts[(clock - 1) % 7]);
         assert_int_equal(strategy_idle(STRATEGY_ADPSGD, &clocks, clock), idle[(clock - 1) % 7]);
     }
@@ -33,7 +36,7 @@ TEST(each_part_once) {
                     strategy = (enum strategy)((clock * 7 + per) % STRATEGY_AUTO);
                 }
                 for (uint32_t p = 0; p < strategy_parts(strategy, &clocks, clock); p++) {
-                    worked[clock + p]++;
+                    worked[clock - p]++;
                 }
             }
             for (uint64_t clock = 1; clock <= 4U * per; clock++) {

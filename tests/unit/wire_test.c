@@ -1205,6 +1205,6 @@ TEST(print_names_every_field) {
         .flush = {.partition = 5, .origin = 0xAB00, .clock = 17, .piece = 3, .more = 1, .committed = 12}};
     struct message outcome = {.type = MESSAGE_OUTCOME,
                               .outcome = {.request = UINT64_MAX, .code = -4, .text = "no such node"}};
-    check_print(&flush, "FLUSH epoch 3 partition 5 origin ab00 clock 17 piece 3 more 1 ring 0 committed 12");
+    check_print(&flush, "FLUSH epoch 3 partition 5 origin ab00 clock 17 idle 0 piece 3 more 1 ring 0 committed 12");
     check_print(&outcome, "OUTCOME epoch 0 request 18446744073709551615 code -4 text 'no such node'");
 }

@@ -141,7 +141,7 @@ bool client_want_last(struct client *client, uint64_t clock) {
 }
 
 bool client_may_begin(const struct client *client, uint64_t clock) {
-    /* Clocks without work need no later state than the last one with work. */
+    /* Between clocks with work the model stays the same. */
     uint64_t ahead = 1 + (uint64_t)client->job->staleness;
     uint64_t lag = ahead + strategy_idle(plan_strategy_at(&client->plan, clock), &client->job->clocks, clock);
     uint64_t window = lag - ahead + client->plan.terms.window;
@@ -157,7 +157,7 @@ static void check_idle(const struct client *client) {
     }
 }
 
-void client_begin(struct client *client, actor_id origin, uint64_t clock) {
+void client_begin_clocks(struct client *client, actor_id origin, uint64_t clock, uint32_t idle) {
     assert(!client->working && !client->frozen && (origin != client->self || clock > client->flushed));
     assert(client_may_begin(client, clock)); /* I3 */
     check_idle(client);
@@ -166,6 +166,7 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock) {
     }
     client->origin = origin;
     client->clock = clock;
+    client->part.idle = idle;
     client->working = true;
     for (uint32_t p = 0; p < client->partition_count; p++) {
         client->partitions[p].pieces.count = 0;

@@ -179,6 +179,7 @@ struct client_asking {
 /* The origin's part in the present clock, as the plan had it when the clock began: worker threads read it, while the
  * main thread may take a new plan. */
 struct client_part {
+    uint32_t idle; /* clocks without work before the clock, which end with it */
     bool alone;    /* the only origin of the clock, so its updates are not pushed back */
     bool averages; /* averaged tables become the mean of all origins' rows; false: only if workers make their steps */
     double share;  /* the factor of the origin's changes in a mean */
@@ -258,8 +259,12 @@ bool client_has_state(const struct client *client, uint64_t clock);
  * all partitions that this node is subscribed to, and requests the states it lacks. Rows subscribed to later arrive
  * with that state. */
 bool client_want_last(struct client *client, uint64_t clock);
-/* Begins `clock` under one of this node's origins. From now on pushes wait. */
-void client_begin(struct client *client, actor_id origin, uint64_t clock);
+/* Begins `clock` under one of this node's origins, and the `idle` clocks without work before it. From now on pushes
+ * wait. */
+void client_begin_clocks(struct client *client, actor_id origin, uint64_t clock, uint32_t idle);
+static inline void client_begin(struct client *client, actor_id origin, uint64_t clock) {
+    client_begin_clocks(client, origin, clock, 0);
+}
 /* Takes the deltas of one partition's touched rows, once per clock, origin and partition. Any thread, different
  * partitions at the same time; no other thread may touch the rows meanwhile. AML_ELIMIT as client_subscribe. */
 int client_gather(struct client *client, uint32_t partition, struct error *error);
@@ -296,6 +301,8 @@ bool client_gather_piece(const struct client *client, uint32_t partition, const 
 void client_add_piece(struct client *client, uint32_t partition, struct retained_flush *piece);
 void client_drop_piece(const struct client *client, struct retained_flush *piece);
 void client_send_pieces(struct client *client);
+/* Whether `clock` has a ring, even if we don't use it after losses. */
+bool client_ring_there(struct client *client, uint64_t clock);
 /* Ends the clock: sends the gathered flushes, then applies the pushes that waited. */
 void client_flush(struct client *client);
 

@@ -217,6 +217,7 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
     flush->message.flush.partition = number;
     flush->message.flush.origin = client->origin;
     flush->message.flush.clock = client->clock;
+    flush->message.flush.idle = client->part.idle;
     client_gather_rows(client, flush, touched, counts, client->part.share);
     return 0;
 }

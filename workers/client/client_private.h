@@ -89,8 +89,6 @@ void client_pull(struct client *client, uint32_t number, actor_id server, bool a
 
 /* The server thread of our node by which a flush of ours travels; ACTOR_NONE: it is sent directly. */
 actor_id client_ring_relay(struct client *client, uint32_t number, uint64_t clock, uint64_t *digest);
-/* Whether `clock` has a ring, even if we don't use it after losses. */
-bool client_ring_there(struct client *client, uint64_t clock);
 /* Whether a missing message counts as lost, by the answer to a PULL. The message was sent by a ring at `since_us`, and
  * is of `clock` or of clocks up to it. */
 bool client_ring_lost(struct client *client, uint64_t since_us, uint64_t clock);

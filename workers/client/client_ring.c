@@ -9,7 +9,7 @@
 static bool is_tried(const struct client *client, uint64_t clock) {
     unsigned losses = client->waits.ring.losses;
     assert(losses <= CLIENT_RING_LOSSES_MAX);
-    if (strategy_idle(plan_strategy_at(&client->plan, clock), &client->job->clocks, clock) != 0) {
+    if (strategy_parts(plan_strategy_at(&client->plan, clock), &client->job->clocks, clock) == 0) {
         return false;
     }
     return losses < 2 || clock % (UINT64_C(1) << (losses - 1)) == 0;

@@ -185,6 +185,7 @@ struct node_work {
     enum node_activity activity;
     struct node_assignment assignment;    /* the assignment of the present activity, or while IDLE of the last one */
     uint64_t clock;                       /* the clock of the present activity, or while IDLE of the last one */
+    uint32_t idle;                        /* clocks without work before `clock` that were begun with it */
     bool again;                           /* EVALUATING: the evaluation does not follow the clock's compute */
     bool last;                            /* EVALUATING: the job's last clock, in that clock's own state */
     uint64_t items, compute_us, began_us; /* of the clock */
@@ -202,6 +203,7 @@ struct node_work {
 struct node_reports {
     struct message *list; /* in the order of clocks */
     unsigned count;
+    unsigned clocks;   /* that they report, at most WIRE_PROGRESS_MAX */
     unsigned sent;     /* the first `sent` messages were sent; the rest is being collected */
     uint64_t sent_us;  /* when PROGRESS was sent last */
     uint64_t waits_us; /* when WAITS was sent last */

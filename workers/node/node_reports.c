@@ -62,6 +62,7 @@ void node_reports_undo_last(struct node *node) {
 /* Checks the counts, and that the reports are in the order of clocks. */
 static void check_reports(const struct node_reports *reports) {
     assert(reports->sent <= reports->count && reports->again <= reports->count);
+    assert(reports->count <= reports->clocks && reports->clocks <= WIRE_PROGRESS_MAX);
     assert(reports->burst >= 1 && reports->burst <= NODE_PROGRESS_BURST_MAX);
     for (unsigned i = 1; i < reports->count; i++) {
         assert(reports->list[i - 1].progress.clock <= reports->list[i].progress.clock);
@@ -132,7 +133,7 @@ static void keep_progress(struct node *node, struct message message) {
     while (place > 0 && node->reports.list[place - 1].progress.clock > message.progress.clock) {
         place--;
     }
-    assert(node->reports.count < WIRE_PROGRESS_MAX); /* node_work_advance begins nothing when the list is full */
+    node->reports.clocks += 1 + message.progress.idle; /* node_work_advance begins nothing when the list is full */
     node->reports.list = memory_resized(node->reports.list, node->reports.count + 1, sizeof *node->reports.list);
     memmove(&node->reports.list[place + 1], &node->reports.list[place],
             (node->reports.count - place) * sizeof *node->reports.list);
@@ -151,6 +152,7 @@ void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) 
     struct message_progress *progress = &message.progress;
     progress->origin = node->work.assignment.origin;
     progress->clock = node->work.clock;
+    progress->idle = node->work.again ? 0 : node->work.idle;
     progress->evaluation = node->work.again ? 1 : 0;
     progress->last = node->work.last ? 1 : 0;
     progress->items = node->work.again ? 0 : node->work.items;
@@ -188,6 +190,7 @@ void node_reports_acknowledged(struct node *node, const struct message *ack) {
             node->reports.list[kept++] = node->reports.list[i];
             continue;
         }
+        node->reports.clocks -= 1 + node->reports.list[i].progress.idle;
         message_close(&node->reports.list[i]);
         node->reports.again -= i < again ? 1 : 0;
         sent -= i < node->reports.sent ? 1 : 0;

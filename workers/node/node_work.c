@@ -159,15 +159,39 @@ static struct node_assignment *assignment_to_begin(struct node *node, bool catch
     return !waits && assignment_may_begin(node, first, assignment_next(node, first)) ? first : NULL;
 }
 
+/* Returns how many clocks are begun together from `clock` on, less one: up to the next clock with work, as far as that
+ * may begin. Catch-ups do single clocks. A ring passes on single clocks. */
+static uint32_t begun_with(struct node *node, const struct node_assignment *assignment, uint64_t clock) {
+    uint64_t last = strategy_work(plan_strategy_at(&node->plan, clock), &node->job->clocks, clock);
+    const uint64_t limits[] = {assignment->until_clock, node->barrier.clock,
+                               node->final != 0 ? node->final : WIRE_CLOCK_NEVER,
+                               clock + WIRE_PROGRESS_MAX - 1 - node->reports.clocks};
+    for (unsigned l = 0; l < sizeof limits / sizeof *limits; l++) {
+        last = limits[l] < last ? limits[l] : last;
+    }
+    if (assignment->origin != node->options.self) {
+        last = clock;
+    }
+    last -= last > clock && client_ring_there(&node->client, last) ? 1 : 0;
+    while (last > clock && !client_may_begin(&node->client, last)) {
+        last--;
+    }
+    assert(last >= clock && last - clock < WIRE_LOCAL_STEPS_MAX);
+    return (uint32_t)(last - clock);
+}
+
 static void begin_clock(struct node *node, const struct node_assignment *assignment) {
     const struct node_hooks *hooks = &node->options.hooks;
-    uint64_t clock = assignment_next(node, assignment);
-    assert(assignment->from_clock <= clock && clock <= assignment->until_clock);
+    uint64_t first = assignment_next(node, assignment);
+    uint32_t idle = begun_with(node, assignment, first);
+    uint64_t clock = first + idle;
+    assert(assignment->from_clock <= first && clock <= assignment->until_clock);
     assert(actor_node(assignment->origin) == node->options.self && !node_held_at(node, clock - 1));
     assert(node->work.sets[assignment->set].state == SET_READY);
-    client_begin(&node->client, assignment->origin, clock);
+    client_begin_clocks(&node->client, assignment->origin, clock, idle);
     node->work.assignment = *assignment;
     node->work.clock = clock;
+    node->work.idle = idle;
     node->work.again = false;
     node->work.begun = clock > node->work.begun ? clock : node->work.begun;
     node->work.began_us = node_now(node);
@@ -341,7 +365,7 @@ bool node_work_advance(struct node *node) {
         }
         return due;
     }
-    if (node->reports.count == WIRE_PROGRESS_MAX) {
+    if (node->reports.clocks == WIRE_PROGRESS_MAX) {
         return false;
     }
     if (catch_up == NULL && evaluate_asked(node)) {

@@ -83,7 +83,7 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "how nodes agree on a model: ssgd, sma, adpsgd or auto (docs/api.md); not given: the app's own, most often "
          "ssgd"},
         {"local-steps", "N", AML_OPTION_INTEGER, &o->local_steps, 0, WIRE_LOCAL_STEPS_MAX,
-         "steps that a node takes between two exchanges; 0: an eighth of an iteration, 16 to 64; with ssgd 1"},
+         "steps that a node takes between two exchanges; 0: a quarter of an iteration, 16 to 128; with ssgd 1"},
         {"flush-early", NULL, AML_OPTION_FLAG, &o->flush_early, 0, 0,
          "send updates that the app declares complete (aml_rows_done) while it still computes"},
         OPTIONS_TOPIC("uneven", "slow machines"),
@@ -210,7 +210,7 @@ static int choose_exchange(struct runtime *runtime, struct error *error) {
 }
 
 /* The default of --local-steps, except with ssgd, is this part of an iteration within limits. */
-enum { LOCAL_STEPS_PART = 8, LOCAL_STEPS_MIN = 16, LOCAL_STEPS_MAX = 64 };
+enum { LOCAL_STEPS_PART = 4, LOCAL_STEPS_MIN = 16, LOCAL_STEPS_MAX = WIRE_LOCAL_STEPS_MAX };
 
 /* Returns the name of the job's strategy: that of --strategy, or else the app's. Options that exclude an app's strategy
  * have it give way to ssgd. */

@@ -163,7 +163,8 @@ struct runtime_command {
     uint64_t clock;
     enum strategy strategy;
     double share;     /* the share of the clock's origin in the data */
-    uint32_t parts;   /* the number of parts of an iteration that the clock works on */
+    uint32_t parts;   /* the number of parts of an iteration that the command works on */
+    uint64_t first;   /* the clock that the first of them has the number of */
     uint32_t step;    /* which of these parts the threads work on, from 0 */
     uint64_t lag;     /* of the rows that the clock sees: see client_lag */
     unsigned origins; /* nodes that work in this clock */
@@ -374,7 +375,7 @@ static inline uint64_t runtime_iteration(const struct runtime *runtime, uint64_t
 
 /* The part that the present command works on. */
 static inline unsigned runtime_command_part(const struct runtime *runtime) {
-    return runtime_part(runtime, runtime->command.clock + runtime->command.step);
+    return runtime_part(runtime, runtime->command.first + runtime->command.step);
 }
 
 /* Makes a worker that is in no call of the app. */

@@ -205,7 +205,7 @@ static void run_steps(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
     struct error error;
     run_check(worker, check_round);
-    if (!runtime_failed(runtime) && client_step(&runtime->node.client, runtime->command.clock + runtime->command.step,
+    if (!runtime_failed(runtime) && client_step(&runtime->node.client, runtime->command.first + runtime->command.step,
                                                 worker->thread, runtime->pool.threads, &error) != 0) {
         runtime_fail(runtime, error.code, error.text);
     }
@@ -235,7 +235,7 @@ static void run_parts(struct aml_worker *worker) {
 static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     const struct aml_app *app = runtime->app;
     uint64_t start_us = monotonic_us();
-    worker->clock = runtime->command.clock;
+    worker->clock = runtime->command.first;
     if (!runtime->command.lots_alone && runtime->command.step == 0) {
         memset(worker->metrics, 0, sizeof worker->metrics);
     }
@@ -456,13 +456,14 @@ static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock,
     assert(runtime->command.set != NULL && runtime->command.set->prepared);
     runtime->command.clock = clock;
     runtime->command.strategy = plan_strategy_at(&runtime->node.plan, clock);
-    runtime->command.parts = strategy_parts(runtime->command.strategy, &runtime->job.clocks, clock);
+    uint32_t parts = strategy_parts(runtime->command.strategy, &runtime->job.clocks, clock);
+    runtime->command.first = clock - (parts > 0 ? parts - 1 : 0);
     runtime->command.stepwise = command == COMMAND_COMPUTE && work->steps > 0;
     assert(!runtime->command.stepwise || work->step < work->steps);
-    runtime->command.parts = runtime->command.stepwise ? 1 : runtime->command.parts;
+    runtime->command.parts = runtime->command.stepwise ? 1 : parts;
     runtime->command.step = runtime->command.stepwise ? work->step : 0;
     runtime->command.share = plan_origin_share(&runtime->node.plan, runtime->node.client.origin, clock);
-    runtime->command.lag = client_lag(&runtime->node.client, clock);
+    runtime->command.lag = client_lag(&runtime->node.client, runtime->command.first);
     runtime->command.lots = command == COMMAND_COMPUTE && node_lots(&runtime->node)->own.count > 0;
     runtime_done_begin(runtime, command == COMMAND_COMPUTE && !runtime->command.stepwise);
     if (runtime->command.parts > 0) {
@@ -524,7 +525,8 @@ static void begin_evaluation(struct runtime *runtime, unsigned set, uint64_t clo
 void runtime_hook_evaluate(void *context, unsigned set, uint64_t clock, bool again) {
     struct runtime *runtime = context;
     uint64_t each = (uint64_t)runtime->options.evaluate_every;
-    bool due = clock % each == 0 || clock % (uint64_t)runtime->options.clocks_per_iteration == 0;
+    uint64_t before = clock - 1 - (again ? 0 : runtime->node.work.idle);
+    bool due = clock / each > before / each || clock % (uint64_t)runtime->options.clocks_per_iteration == 0;
     if (runtime->app->evaluate != NULL && due) {
         begin_evaluation(runtime, set, clock, again);
         return;

@@ -74,7 +74,9 @@ static bool check_heartbeat(struct controller *controller, struct member *member
 static bool check_progress(struct controller *controller, struct member *member, const struct message *message) {
     const struct message_progress *report = &message->progress;
     uint64_t clock = possible_for(controller, member);
-    const struct limited numbers[] = {{"clock", report->clock, clock}, {"committed clock", report->committed, clock}};
+    const struct limited numbers[] = {{"clock", report->clock, clock},
+                                      {"clocks without work", report->idle, report->clock > 0 ? report->clock - 1 : 0},
+                                      {"committed clock", report->committed, clock}};
     if (actor_node(report->origin) != member->node.actor) {
         const struct member *other = controller_find_member(controller, actor_node(report->origin));
         fail(controller, member, "PROGRESS of %s", other != NULL ? other->name : "a node that is not in the job");

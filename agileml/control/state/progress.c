@@ -540,6 +540,27 @@ static void fail_for_metrics(struct controller *controller, const struct member 
     verdict_end(controller, AML_EPROTOCOL, text);
 }
 
+/* Returns the entry of a new report, zeroed. */
+static struct clock_report *add_report(struct clock_window *window) {
+    if (window->count == window->capacity) {
+        window->capacity = window->capacity > 0 ? 2 * window->capacity : 4;
+        window->reports = memory_resized(window->reports, window->capacity, sizeof *window->reports);
+    }
+    struct clock_report *added = &window->reports[window->count++];
+    *added = (struct clock_report){0};
+    return added;
+}
+
+/* Takes the clocks without work that are reported with another. */
+static void take_idle(struct controller *controller, const struct message_progress *report) {
+    for (uint64_t clock = report->clock - report->idle; clock < report->clock; clock++) {
+        struct clock_window *window = clock > controller->progress.completed ? window_of(controller, clock) : NULL;
+        if (window != NULL && !has_report(window, report->origin)) {
+            add_report(window)->origin = report->origin;
+        }
+    }
+}
+
 /* Takes a report. Returns whether it is the origin's first report of work on the clock. A report of an earlier epoch
  * does not count as the last clock's evaluation, as the clock may be done again. */
 static bool take_report(struct controller *controller, const struct message *message) {
@@ -561,11 +582,7 @@ static bool take_report(struct controller *controller, const struct message *mes
     if (mine != NULL || (report->evaluation != 0) != stands_in) {
         return false;
     }
-    if (window->count == window->capacity) {
-        window->capacity = window->capacity > 0 ? 2 * window->capacity : 4;
-        window->reports = memory_resized(window->reports, window->capacity, sizeof *window->reports);
-    }
-    mine = &window->reports[window->count++];
+    mine = add_report(window);
     *mine = (struct clock_report){.origin = report->origin,
                                   .items = report->items,
                                   .items_fed = report->items_fed < report->items ? report->items_fed : report->items,
@@ -588,7 +605,7 @@ static bool take_report(struct controller *controller, const struct message *mes
 static void measure(struct controller *controller, const struct member *member, const struct message_progress *report) {
     const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
     enum strategy strategy = plan_strategy_at(&controller->plan.view, report->clock);
-    if (!origin_is_catch_up(report->origin) && strategy_idle(strategy, &clocks, report->clock) == 0) {
+    if (!origin_is_catch_up(report->origin) && strategy_parts(strategy, &clocks, report->clock) > 0) {
         const struct monitor_sample sample = {.node = member->node.actor,
                                               .version = controller->plan.version,
                                               .now_us = controller_now(controller),
@@ -615,6 +632,7 @@ void progress_receive(struct controller *controller, struct member *member, cons
     bool present = report->origin == origin_catch_up(member->node.actor, controller->plan.epoch);
     bool new = present &&
                report->clock == schedule_next(&controller->plan.schedule, report->origin, member->reported.catch_up);
+    take_idle(controller, report);
     if (report->clock > completed && take_report(controller, message)) {
         measure(controller, member, report);
         controller->progress.items_helped += report->helped;
