@@ -51,10 +51,19 @@ struct partition *partition_copy(struct partition *partition, struct error *erro
     return copy;
 }
 
+/* Call it where rows change but by partition_advance: messages copy their encoded values no more. */
+static void forget_encoded(struct partition *partition) {
+    for (unsigned t = 0; t < partition->job->table_count; t++) {
+        buffer_drop(partition->encoded[t].values);
+        partition->encoded[t].values = NULL;
+    }
+}
+
 void partition_loaded(struct partition *partition, uint64_t clock) {
     assert(partition->held_count == 0 && partition->point_count == 0 && clock >= partition->clock);
     partition->clock = clock;
     partition->mixed_clock = clock;
+    forget_encoded(partition);
 }
 
 static void contribution_close(struct contribution *contribution) {
@@ -138,6 +147,8 @@ void partition_close(struct partition *partition) {
         message_close(&partition->held[h]);
     }
     for (unsigned t = 0; t < partition->job->table_count; t++) {
+        buffer_drop(partition->encoded[t].values);
+        free(partition->encoded[t].places);
         table_close(&partition->tables[t]);
         for (unsigned i = 0; i < partition->late[t].count; i++) {
             contribution_close(&partition->late[t].list[i]);
@@ -336,29 +347,49 @@ static int pending_sum(struct pending_table *pending, const struct table *table,
     return 0;
 }
 
-/* Checks what has arrived of a clock: puts wait, and of adds either one flush waits or all are summed. */
+static bool is_sparse(const struct contribution *one) {
+    return rows_codec(one->encoding)->varies;
+}
+
+/* Checks what has arrived of a clock: either contributions wait, or all are summed. Of adds that are not sparse one
+ * waits at most. */
 static void check_pending(const struct pending_table *pending, const struct table *table) {
-    assert(pending->summed <= table->count);
+    assert(pending->summed <= table->count && (pending->summed == 0 || pending->waiting_count == 0));
     assert(table->spec->mode == AML_PUT ? pending->summed == 0
-                                        : pending->waiting_count + (pending->summed > 0 ? 1 : 0) <= 1);
+                                        : pending->waiting_count <= 1 || is_sparse(&pending->waiting[0]));
+}
+
+/* Whether a contribution is to wait beside those that wait. */
+static bool waits_beside(const struct pending_table *pending, const struct table *table,
+                         const struct contribution *new) {
+    uint64_t bytes = new->values->size;
+    bool sparse = is_sparse(new) && !table_stepped(table->spec);
+    if (table->spec->mode == AML_PUT || (pending->waiting_count == 0 && pending->summed == 0)) {
+        return true;
+    }
+    for (unsigned i = 0; i < pending->waiting_count; i++) {
+        sparse = sparse && is_sparse(&pending->waiting[i]);
+        bytes += pending->waiting[i].values->size;
+    }
+    return sparse && pending->summed == 0 && bytes <= (uint64_t)table->count * table->spec->row_bytes;
 }
 
 /* Takes over `slots` on success. */
 static int pending_take(struct pending_table *pending, const struct table *table, struct contribution *new) {
-    if (table->spec->mode == AML_PUT || (pending->waiting_count == 0 && pending->summed == 0)) {
+    if (waits_beside(pending, table, new)) {
         pending->waiting = memory_resized(pending->waiting, pending->waiting_count + 1, sizeof *pending->waiting);
         buffer_hold(new->values);
         pending->waiting[pending->waiting_count++] = *new;
         return 0;
     }
     int result = 0;
-    if (pending->waiting_count == 1) {
-        result = pending_sum(pending, table, &pending->waiting[0]);
-        if (result != 0) {
-            return result;
-        }
-        pending_table_release(pending);
+    for (unsigned i = 0; i < pending->waiting_count && result == 0; i++) {
+        result = pending_sum(pending, table, &pending->waiting[i]);
     }
+    if (result != 0) {
+        return result;
+    }
+    pending_table_release(pending);
     result = pending_sum(pending, table, new);
     if (result == 0) {
         free(new->slots);
@@ -1098,6 +1129,7 @@ bool partition_restore(struct partition *partition, uint64_t clock) {
     while (held < partition->held_count && partition->held[held].update.clock <= clock) {
         held++;
     }
+    forget_encoded(partition);
     bool holds = clock == partition->clock || (held > 0 && partition->held[held - 1].update.clock == clock);
     if (!holds && point == partition->point_count) {
         return false;
@@ -1160,6 +1192,7 @@ int partition_hold(struct partition *partition, const struct message *update, st
 
 int partition_apply(struct partition *partition, struct error *error) {
     struct message *update = &partition->held[0];
+    forget_encoded(partition);
     check_clocks(partition);
     assert(partition->held_count > 0 && update->update.from_clock <= partition->clock);
     struct rows_view views[WIRE_TABLES_MAX];
@@ -1192,6 +1225,7 @@ int partition_apply(struct partition *partition, struct error *error) {
 int partition_fill(struct partition *partition, const struct message *update, struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
     assert(partition->held_count == 0 && partition->point_count == 0); /* nothing can be undone or applied later */
+    forget_encoded(partition);
     int count = partition_views(partition, update, views, error);
     for (int v = 0; v < count; v++) {
         struct table *table = &partition->tables[views[v].table];

@@ -23,7 +23,8 @@ struct contribution {
 };
 
 /* What has arrived of one clock for one table. A single add contribution waits as it came, without a copy. When a
- * second one arrives, both are summed. Put contributions touch different rows, so all of them wait as they came. */
+ * second one arrives, both are summed. Put contributions touch different rows, so all of them wait as they came. Sparse
+ * ones of whole numbers wait too while they take less memory than their sum would. */
 struct pending_table {
     struct contribution *waiting;
     unsigned waiting_count;
@@ -103,6 +104,15 @@ struct subscription {
     } lists[WIRE_TABLES_MAX];
 };
 
+/* Rows of a table as a message of the present clock has them, in an encoding of which finding a row's bytes takes time.
+ * Other messages of the clock copy them. */
+struct encoded_rows {
+    uint64_t clock;
+    struct buffer *values; /* of that message; one reference held. NULL: none */
+    uint32_t *places;      /* [count] by slot: 1 + where the row begins in `values`; 0: it is not there */
+    uint32_t count;
+};
+
 struct partition {
     const struct job *job;
     uint32_t id;
@@ -125,6 +135,7 @@ struct partition {
     struct subscription *subscriptions;
     unsigned subscription_count;
     struct index_map subscription_index; /* actor -> index */
+    struct encoded_rows encoded[WIRE_TABLES_MAX];
     uint32_t *scratch;                   /* changed slots while a message is built */
     uint32_t scratch_capacity;
     struct error step_error; /* the first failure of an optimizer; after it the rows are wrong */

@@ -60,6 +60,48 @@ int partition_subscribe(struct partition *partition, actor_id subscriber, uint64
 
 /* ---- Rows into messages ---- */
 
+/* Makes `values` the message that others of the present clock copy rows of. */
+static void keep_encoded(struct partition *partition, unsigned t, struct buffer *values) {
+    struct encoded_rows *encoded = &partition->encoded[t];
+    const uint32_t count = partition->tables[t].count;
+    if (encoded->count < count) {
+        encoded->places = memory_resized(encoded->places, count, sizeof *encoded->places);
+        encoded->count = count;
+    }
+    memset(encoded->places, 0, encoded->count * sizeof *encoded->places);
+    buffer_drop(encoded->values);
+    encoded->values = buffer_hold(values);
+    encoded->clock = partition->clock;
+}
+
+/* Writes rows in an encoding in which they have different sizes. Returns the bytes of all. */
+static size_t write_varied(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count,
+                           const struct rows_codec *codec, struct buffer *values) {
+    const struct table *table = &partition->tables[t];
+    struct encoded_rows *encoded = &partition->encoded[t];
+    unsigned char *to = values->data;
+    assert(codec == rows_codec(table->shape.encoding) && values->size < UINT32_MAX);
+    if (encoded->values == NULL || encoded->clock != partition->clock) {
+        keep_encoded(partition, t, values);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t place = slots[i] < encoded->count ? encoded->places[slots[i]] : 0;
+        size_t bytes;
+        if (place > 0) {
+            const unsigned char *row = encoded->values->data + place - 1;
+            bytes = codec->bytes(&table->shape, row);
+            memcpy(to, row, bytes);
+        } else {
+            bytes = codec->write(&table->shape, to, table_row(table, slots[i]), table_errors(table, slots[i]), 1);
+        }
+        if (encoded->values == values) {
+            encoded->places[slots[i]] = (uint32_t)(to - values->data) + 1;
+        }
+        to += bytes;
+    }
+    return (size_t)(to - values->data);
+}
+
 /* Appends the keys and values of `slots`, if there are any. */
 static void message_add_slots(struct message *message, struct partition *partition, unsigned t, const uint32_t *slots,
                               uint32_t count, enum wire_encoding encoding) {
@@ -76,13 +118,15 @@ static void message_add_slots(struct message *message, struct partition *partiti
         key[i] = table_key(table, slots[i]);
     }
     unsigned char *value = values->data;
-    for (uint32_t i = 0; i < count;) {
+    for (uint32_t i = 0; i < count && !codec->varies;) {
         uint32_t run = slots_run(slots + i, count - i);
         value += codec->write(&table->shape, value, table_row(table, slots[i]), table_errors(table, slots[i]), run);
         i += run;
     }
-    assert((size_t)(value - values->data) <= values->size);
-    values->size = (size_t)(value - values->data);
+    size_t size =
+        codec->varies ? write_varied(partition, t, slots, count, codec, values) : (size_t)(value - values->data);
+    assert(size <= values->size);
+    values->size = size;
     rows_append(message, t, encoding, keys, values);
 }
 

@@ -898,6 +898,48 @@ TEST(goes_back_to_the_bit) {
     }
 }
 
+/* Checks that a push to the subscriber has `count` rows of the sparse table, as they are now. */
+static void check_sparse_push(struct partition *partition, actor_id subscriber, uint64_t from_clock, uint32_t count) {
+    CLOSED_BY(message_close) struct message push = {.type = MESSAGE_PUSH};
+    struct table *table = &partition->tables[COUNTS];
+    struct rows_view view;
+    partition_changes(partition, partition_subscription(partition, subscriber), from_clock, NULL, NULL, &push);
+    assert_true(rows_find(&push, COUNTS, &view) && view.count == count);
+    const unsigned char *value = view.values;
+    for (uint32_t r = 0; r < count; r++) {
+        int64_t row[WIDE];
+        value += sparse_copy(sizeof(int64_t), row, value, WIDE);
+        assert_memory_equal(row, table_row(table, (uint32_t)table_slot(table, view.keys[r])), sizeof row);
+    }
+    assert_ptr_equal(value, view.value_frame->data + view.value_frame->size);
+}
+
+/* Subscribers of other rows get the present ones, also in a clock that is done again. */
+TEST(sparse_rows_for_several_subscribers) {
+    struct job job = mixed_job();
+    struct partition *partition = open_partition(&job, pair, ORIGINS);
+    uint64_t keys[KEYS];
+    for (unsigned k = 0; k < KEYS; k++) {
+        keys[k] = key_at(&job.tables[COUNTS], k);
+    }
+    partition_keep(partition, true);
+    subscribe(partition, pair[0], 1, COUNTS, keys, 4);
+    subscribe(partition, pair[1], 1, COUNTS, keys + 2, KEYS - 2);
+    subscribe(partition, 3 << 16, 1, COUNTS, keys, KEYS);
+    one_clock(partition, 0);
+    partition_point(partition);
+    for (uint64_t salt = 1; salt <= 2; salt++) {
+        for (unsigned c = 0; c < 6; c++) { /* all rows change in clocks 4 and 7 */
+            one_clock(partition, salt);
+        }
+        check_sparse_push(partition, pair[0], 3, 4);
+        check_sparse_push(partition, pair[1], 3, KEYS - 2);
+        check_sparse_push(partition, 3 << 16, 3, KEYS);
+        assert_true(partition_restore(partition, 1));
+    }
+    partition_close(partition);
+}
+
 TEST(nothing_is_kept_unless_asked) {
     struct job job = mixed_job();
     struct partition *partition = open_partition(&job, pair, ORIGINS);
