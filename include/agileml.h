@@ -493,7 +493,7 @@ enum aml_strategy { AML_SSGD = 0, AML_SMA = 1, AML_ADPSGD = 2 };
 
 int aml_averages(const aml_worker *worker);               /* 1: --strategy is not ssgd; in any function */
 enum aml_strategy aml_strategy(const aml_worker *worker); /* of this clock; in `clock` */
-unsigned aml_local_step(const aml_worker *worker); /* how many clocks the call's is behind aml_clock; in `clock` */
+unsigned aml_local_step(const aml_worker *worker); /* the call's number among these steps, from 0; in `clock` */
 
 /* Returns this process's share of the data in this clock, from 0 to 1. The shares of all processes that work on the
  * clock add up to 1, even when they redo the work of a lost process. Multiply a step that is the mean over the

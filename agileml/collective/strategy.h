@@ -4,7 +4,8 @@
  *   S-SGD    A clock works on one part of the iteration. The updates of all nodes are summed.
  *   S-MA     Clocks come in groups of up to `local_steps`. The last clock of a group works on the parts of the whole
  *            group, one after the other, each node on its own copy of the model. At its end the model becomes the mean
- *            of the copies. The other clocks of the group have no work: a node ends them together with the last one.
+ *            of the copies. The other clocks of the group have no work: a node ends them together with the last one,
+ *            if no change of plan cuts the group.
  *   AD-PSGD  As S-MA. In addition, nodes are paired at random after each part but a clock's last. A pair moves its
  *            copies to the mean of the two (Lian et al., ICML 2018), without waiting for other nodes.
  *

@@ -873,11 +873,13 @@ static void late_compact(struct late_puts *late, uint64_t since, uint64_t clock)
 }
 
 /* Whether to keep the deltas instead of the old values, to go back. They must be exactly subtractable, and much smaller
- * than the rows: otherwise the deltas of many clocks would take more memory than the values. */
-static bool deltas_kept(const struct partition *partition, const struct table *table, const struct contribution *one) {
+ * than the rows, those of all `count` contributions of the clock together: otherwise the deltas of many clocks would
+ * take more memory than the values. */
+static bool deltas_kept(const struct partition *partition, const struct table *table, const struct contribution *one,
+                        unsigned count) {
     return partition->point_count > 0 && one->writer != 0 && !table_stepped(table->spec) &&
            rows_codec(one->encoding)->subtract != NULL &&
-           one->values->size <= (size_t)one->count * table->shape.row_bytes / PARTITION_SPARSE_KEPT;
+           one->values->size * count <= (size_t)one->count * table->shape.row_bytes / PARTITION_SPARSE_KEPT;
 }
 
 /* Before a clock's steps, keeps the old rows and states, and sets their clocks. */
@@ -932,14 +934,14 @@ static void sums_step(struct partition *partition, unsigned t, const uint32_t *s
     steps_close(&steps);
 }
 
-/* Applies a contribution to the table and takes it over. */
-static void contribution_apply(struct partition *partition, unsigned t, struct contribution *one) {
+/* Applies one of `count` contributions of a clock to the table and takes it over. */
+static void contribution_apply(struct partition *partition, unsigned t, struct contribution *one, unsigned count) {
     struct table *table = &partition->tables[t];
     if (table_stepped(table->spec) && one->writer != 0) {
         contribution_step(partition, t, one);
         return;
     }
-    const bool kept = deltas_kept(partition, table, one);
+    const bool kept = deltas_kept(partition, table, one, count);
     if (table->spec->mode == AML_ADD && !kept) {
         rows_keep(partition, t, one->slots, one->count);
     }
@@ -968,7 +970,7 @@ static void pending_apply(struct partition *partition, struct pending *pending) 
         struct pending_table *sum = &pending->tables[t];
         check_pending(sum, &partition->tables[t]);
         for (unsigned i = 0; i < sum->waiting_count; i++) {
-            contribution_apply(partition, t, &sum->waiting[i]);
+            contribution_apply(partition, t, &sum->waiting[i], sum->waiting_count);
         }
         sum->waiting_count = 0;
         const uint32_t *slots = (const uint32_t *)(const void *)sum->slots.base;
@@ -1207,7 +1209,7 @@ int partition_apply(struct partition *partition, struct error *error) {
             contribution_close(&rows);
             return error->code;
         }
-        contribution_apply(partition, views[v].table, &rows);
+        contribution_apply(partition, views[v].table, &rows, 1);
     }
     if (count < 0) {
         return count;

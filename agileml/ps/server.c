@@ -189,6 +189,7 @@ static void replica_step(struct server *server, struct server_replica *replica) 
         replica_promote(server, replica);
     }
     bool advanced = false;
+    bool pushed = false; /* the present clock */
     while (replica->state == REPLICA_SERVING &&
            plan_server_at(&server->plan, partition->clock + 1, partition->id) == server->self &&
            !replica_waits_for_copy(server, replica) && partition_advance(partition)) {
@@ -198,8 +199,13 @@ static void replica_step(struct server *server, struct server_replica *replica) 
         }
         advanced = true;
         replica_at_clock(server, replica);
+        /* Workers' caches may have to give this very clock, if the next one is complete, too. */
+        pushed = partition->pushes_all && plan_is_commit_point(&server->plan, partition->clock);
+        if (pushed) {
+            replica_push(server, replica, false);
+        }
     }
-    if (replica->state == REPLICA_SERVING && (replica_raise_durable(server, replica) || advanced)) {
+    if (replica->state == REPLICA_SERVING && (replica_raise_durable(server, replica) || (advanced && !pushed))) {
         replica_push(server, replica, false);
     } else if (promoted) {
         replica_push(server, replica, true);

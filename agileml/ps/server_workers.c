@@ -262,22 +262,18 @@ static int check_idle(const struct message_flush *flush, int count, struct error
     return count;
 }
 
-/* Takes a whole flush or a piece, and first the clocks without work before it. Returns as partition_flush. */
+/* Takes a whole flush or a piece, and then the clocks without work before it. Returns as partition_flush. */
 static int take_clocks(struct server *server, struct partition *partition, const struct message_flush *flush,
                        const struct rows_view *views, unsigned count, struct error *error) {
-    bool taken = false;
-    for (uint64_t clock = flush->clock - flush->idle; clock < flush->clock; clock++) {
+    int result = partition_flush(partition, flush->origin, flush->clock, flush->piece, flush->more != 0, views, count,
+                                 error);
+    for (uint64_t clock = flush->clock - flush->idle; clock < flush->clock && result >= 0; clock++) {
         int idle = server_serves(server, flush->partition, clock)
                        ? partition_flush(partition, flush->origin, clock, 0, false, NULL, 0, error)
                        : FLUSH_UNEXPECTED;
-        if (idle < 0) {
-            return idle;
-        }
-        taken = taken || idle == FLUSH_TAKEN;
+        result = idle < 0 || idle == FLUSH_TAKEN ? idle : result;
     }
-    int result = partition_flush(partition, flush->origin, flush->clock, flush->piece, flush->more != 0, views, count,
-                                 error);
-    return taken && result >= 0 ? FLUSH_TAKEN : result;
+    return result;
 }
 
 /* Takes a FLUSH; with `chain`, one that travels by a ring. Returns a flush_result; AML_EPROTOCOL, with nothing changed;

@@ -48,7 +48,7 @@ enum {
     WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
     WIRE_WINDOW_MAX = 256,      /* clocks that workers may be ahead of the commit, beyond staleness */
     WIRE_PIECES_MAX = 4096,     /* pieces of a flush */
-    WIRE_PROGRESS_MAX = 4096,   /* unacknowledged PROGRESS messages of a node; at this limit the node begins no clock */
+    WIRE_PROGRESS_MAX = 4096,   /* clocks of a node's unacknowledged PROGRESS; at this limit it begins no clock */
     WIRE_ASSIGNMENTS_MAX = 16384,
     WIRE_ASSIGNMENT_SHARDS_MAX = 4 * 65536, /* in all assignments of a plan */
     WIRE_RESTORE_POINTS_MAX = 1 << 19,
@@ -238,7 +238,7 @@ struct node_numbers {
 };
 
 /* An origin has finished and evaluated a clock. Repeated until a HEARTBEAT_ACK covers the clock. Clocks without work
- * are reported with the clock behind them, as FLUSH delivers them.
+ * are reported with the next one, as FLUSH delivers them.
  * Frame: metrics, a struct wire_metric_sum each. */
 struct message_progress {
     actor_id origin; /* an origin of the sender's node */
@@ -506,7 +506,7 @@ struct message_push {
 /* An origin's summed deltas of one clock for one partition. By a ring: the sum of the flushes of all origins from the
  * chain's first to `origin` (ps/ring.h). Frames: rows; none when no row changed.
  *
- * Clocks without work (agileml/collective/strategy.h) are delivered with the clock behind them: `idle` counts those
+ * Clocks without work (agileml/collective/strategy.h) are delivered with the next one: `idle` counts those
  * before `clock`. Such a flush is whole and travels directly.
  *
  * A flush that travels directly may come in pieces: several messages with different rows. The flush counts when all

@@ -639,7 +639,7 @@ class Worker:
 
     @property
     def local_step(self) -> int:
-        """How many clocks this call's is behind `worker.clock`. In `clock`."""
+        """The number of this call of `clock` among the local steps that belong together, from 0. In `clock`."""
         self.only_in("clock")
         return lib.aml_local_step(self.handle)
 

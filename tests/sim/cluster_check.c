@@ -624,8 +624,9 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
     struct cluster *cluster = node->cluster;
     const struct client *client = &node->node.client;
     uint64_t idle = cluster_strategy_idle(node, clock);
+    uint64_t lag = idle > cluster->terms.staleness ? idle : cluster->terms.staleness;
     for (uint32_t p = 0; p < client->partition_count; p++) {
-        if (client->partitions[p].clock + 1 + cluster->terms.staleness + idle < clock) {
+        if (client->partitions[p].clock + 1 + lag < clock) {
             cluster_violation(cluster, "I3", "%s begins clock %llu with partition %u at clock %llu, staleness %u",
                               node->node.name, (unsigned long long)clock, p,
                               (unsigned long long)client->partitions[p].clock, cluster->terms.staleness);

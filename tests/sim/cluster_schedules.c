@@ -262,8 +262,9 @@ static void see_half_flushed(struct cluster *cluster, struct cluster_node *node,
                              const struct message *message) {
     struct cluster_node *victims[CLUSTER_NODES_MAX];
     (void)from;
-    if (node != NULL && message->type == MESSAGE_FLUSH && message->flush.clock == cluster->schedule.mark &&
-        now(cluster)) {
+    uint64_t mark = cluster->schedule.mark;
+    if (node != NULL && message->type == MESSAGE_FLUSH && message->flush.clock >= mark &&
+        message->flush.clock - message->flush.idle <= mark && now(cluster)) {
         strike(cluster, victims, cluster_pick(cluster, WHO_TRANSIENT, CLUSTER_NODES_MAX, victims));
     }
 }

@@ -151,6 +151,7 @@ TEST(impossible_progress) {
         const char *text;
     } cases[] = {
         {{.clock = WIRE_CLOCK_MAX}, "PROGRESS with clock 4294967280, at most 4098 is possible"},
+        {{.clock = 3, .idle = 3}, "PROGRESS with clocks without work 3, at most 2 is possible"},
         {{.clock = 1, .committed = 5000}, "PROGRESS with committed clock 5000, at most 4098 is possible"},
     };
     for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {

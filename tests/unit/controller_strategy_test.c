@@ -83,8 +83,29 @@ TEST(auto_knows_of_staleness_and_help) {
     }
 }
 
-/* By S-MA the last clock of an iteration may have no work. Such a clock does not mean a busy network, which would
- * need another stage. */
+/* Nodes report the clocks without work before a clock together with it, but not all cut a group at the same clock. */
+TEST(clocks_without_work_are_reported_with_the_next) {
+    static const struct {
+        unsigned node;
+        uint64_t clock;
+        uint32_t idle;
+        uint64_t completed;
+    } reports[] = {{0, 4, 3, 0}, {0, 4, 3, 0}, {1, 4, 3, 4}, {1, 4, 3, 4}, {0, 6, 1, 4}, {1, 8, 3, 6}, {0, 8, 1, 8}};
+    struct fake *fake =
+        fake_open((struct job_terms){.clocks_per_iteration = 8, .local_steps = 4, .strategy = STRATEGY_SMA});
+    begin(fake);
+    for (unsigned r = 0; r < sizeof reports / sizeof *reports; r++) {
+        const struct message_progress told = {.origin = node(reports[r].node),
+                                              .clock = reports[r].clock,
+                                              .idle = reports[r].idle,
+                                              .items = reports[r].clock % 4 == 0 ? SHARDS / 2 * SHARD_ITEMS : 0};
+        progress_told(fake, reports[r].node, &told, 1);
+        assert_int_equal(fake->controller.progress.completed, reports[r].completed);
+    }
+    assert_int_equal(fake->controller.progress.items_processed, 2 * SHARDS * SHARD_ITEMS);
+}
+
+/* By S-MA most clocks have no work. Such a clock does not mean a busy network, which would need another stage. */
 TEST(idle_clocks_are_no_busy_network) {
     static const struct fake_times times = {.clock_us = 1000, .compute_us = {990, 990, 990, 990}};
     struct fake *fake = strategies_open(STRATEGY_SMA, 4, 4, 2 * TUNER_STEADY, &times);

@@ -1855,7 +1855,7 @@ TEST(an_answer_that_comes_too_late_is_declined) {
 
 /* ---- Clocks without work ---- */
 
-/* They begin and end with the clock behind them, as far as a barrier allows. */
+/* They begin and end with the next clock, as far as a barrier allows. */
 TEST(clocks_without_work_end_with_the_next) {
     struct fake *fake = fake_new_as(SELF, 0, 8);
     struct message message = {0};

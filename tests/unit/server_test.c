@@ -826,7 +826,7 @@ TEST(only_the_last_piece_puts) {
     assert_state(world, 0, 5);
 }
 
-/* Clocks without work come with the flush behind them. Those that have come before are not taken again. */
+/* Clocks without work come with the flush of the next one. Those that have come before are not taken again. */
 TEST(clocks_without_work_come_in_one_flush) {
     struct world *world = world_open();
     world->plan.reliable[0] = true;

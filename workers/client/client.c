@@ -141,12 +141,13 @@ bool client_want_last(struct client *client, uint64_t clock) {
 }
 
 bool client_may_begin(const struct client *client, uint64_t clock) {
-    /* Between clocks with work the model stays the same. */
-    uint64_t ahead = 1 + (uint64_t)client->job->staleness;
-    uint64_t lag = ahead + strategy_idle(plan_strategy_at(&client->plan, clock), &client->job->clocks, clock);
-    uint64_t window = lag - ahead + client->plan.terms.window;
+    /* The state before the clocks without work is as good as that just before `clock`. */
+    uint64_t idle = strategy_idle(plan_strategy_at(&client->plan, clock), &client->job->clocks, clock);
+    uint64_t staleness = client->job->staleness;
+    uint64_t lag = 1 + (idle > staleness ? idle : staleness);
+    uint64_t window = idle + client->plan.terms.window;
     window = window < WIRE_WINDOW_MAX ? window : WIRE_WINDOW_MAX;
-    return !client->fenced && client->partition_count > 0 && clock <= client_settled(client) + ahead + window &&
+    return !client->fenced && client->partition_count > 0 && clock <= client_settled(client) + 1 + staleness + window &&
            client_has_state(client, clock > lag ? clock - lag : 0);
 }
 

@@ -247,9 +247,9 @@ bool client_filled(const struct client *client);
 /* client_filled; and all rows are subscribed to, also with the servers after the plan's switch. */
 bool client_subscribed(const struct client *client);
 
-/* Whether `clock` may begin. The cache must have a state of clock - 1 - staleness or later (SSP). A clock without work
- * needs only the state that the last clock with work needed. No row may be in restoration, and the commit may lag no
- * further than the plan's window allows. */
+/* Whether `clock` may begin. The cache must have a state of clock - 1 - staleness or later (SSP); all clocks of a group
+ * (collective/strategy.h) need only the state from before the group. No row may be in restoration, and the commit may
+ * lag no further than the plan's window allows. */
 bool client_may_begin(const struct client *client, uint64_t clock);
 /* By how many clocks the cache's oldest state is behind that of clock - 1, the latest that `clock` can need. */
 uint64_t client_lag(const struct client *client, uint64_t clock);

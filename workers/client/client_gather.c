@@ -17,7 +17,7 @@ void client_send_flush(struct client *client, uint32_t number, struct retained_f
     assert(!client->fenced && flush->message.type == MESSAGE_FLUSH && flush->message.flush.clock == flush->clock);
     struct message copy = message_share(&flush->message);
     actor_id relay = ACTOR_NONE;
-    bool whole = copy.flush.piece == 0 && copy.flush.more == 0;
+    bool whole = copy.flush.piece == 0 && copy.flush.more == 0 && copy.flush.idle == 0;
     copy.epoch = client->epoch;
     copy.flush.committed = client->committed;
     if (first && whole && flush->origin == client->self) {

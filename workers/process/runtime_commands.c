@@ -525,8 +525,10 @@ static void begin_evaluation(struct runtime *runtime, unsigned set, uint64_t clo
 void runtime_hook_evaluate(void *context, unsigned set, uint64_t clock, bool again) {
     struct runtime *runtime = context;
     uint64_t each = (uint64_t)runtime->options.evaluate_every;
-    uint64_t before = clock - 1 - (again ? 0 : runtime->node.work.idle);
-    bool due = clock / each > before / each || clock % (uint64_t)runtime->options.clocks_per_iteration == 0;
+    /* Due by the clock alone, as nodes must evaluate the same clocks: after the work of the clock that is asked for. */
+    uint32_t parts = strategy_parts(plan_strategy_at(&runtime->node.plan, clock), &runtime->job.clocks, clock);
+    bool due = clock / each > (clock - parts) / each ||
+               clock % (uint64_t)runtime->options.clocks_per_iteration == 0;
     if (runtime->app->evaluate != NULL && due) {
         begin_evaluation(runtime, set, clock, again);
         return;

@@ -294,11 +294,14 @@ static void count_usage(struct controller *controller, const struct clock_window
     controller->progress.trained_us += least_us > trained_us ? least_us - trained_us : 0;
 }
 
-/* Whether the clock gets a line in the report. An evaluated clock always gets a line. Of many short clocks only some
- * get a line. */
+/* Whether the clock just completed gets a line in the report. An evaluated clock always gets a line, a clock without
+ * work otherwise none. Of many short clocks only some get a line. */
 static bool clock_is_told(struct controller *controller, const struct clock_sums *sums) {
     uint64_t now = controller_now(controller);
-    bool told = controller->job.terms.clocks_per_iteration > 1 &&
+    uint64_t clock = controller->progress.completed;
+    const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
+    bool works = strategy_parts(plan_strategy_at(&controller->plan.view, clock), &clocks, clock) > 0;
+    bool told = works && controller->job.terms.clocks_per_iteration > 1 &&
                 (controller->report.clock_us == 0 || now >= controller->report.clock_us + CONTROLLER_CLOCK_LINE_US);
     for (unsigned i = 0; i < controller->job.metric_count && controller->job.terms.clocks_per_iteration > 1; i++) {
         told = told || (controller->job.metrics[i].evaluated != 0 && sums->metrics[i].weight != 0);
