@@ -341,7 +341,7 @@ static bool run_kept(void) {
                 {70145, CAMPAIGN_ELASTIC, true, false},   {830900, CAMPAIGN_ELASTIC, true, true},
                 {706159, CAMPAIGN_ELASTIC, false, false}, {300577, CAMPAIGN_ELASTIC, false, false},
                 {501869, CAMPAIGN_ELASTIC, false, false}, {980427, CAMPAIGN_ELASTIC, true, false},
-                {40962, CAMPAIGN_MAD, false, false}};
+                {40962, CAMPAIGN_MAD, false, false},      {31001878, CAMPAIGN_ELASTIC, false, false}};
     bool passed = true;
     for (unsigned k = 0; k < sizeof kept / sizeof *kept; k++) {
         const struct cluster_options options = {.campaign = kept[k].campaign,

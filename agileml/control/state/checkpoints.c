@@ -516,7 +516,9 @@ static uint64_t next_clock(const struct controller *controller) {
     clock = plan_next_commit_point(&controller->plan.view, group_end(controller, clock));
     assert(clock >= reached && plan_is_commit_point(&controller->plan.view, clock));
     bool late = controller->job.final != 0 && clock >= controller->job.final;
-    return late && (controller->options.checkpoint_at_end || clock > controller->job.final) ? 0 : clock;
+    bool past = late && (controller->options.checkpoint_at_end || clock > controller->job.final);
+    /* A controller that was started again may know of no commit yet behind the last checkpoint. */
+    return past || clock <= controller->checkpoint.kept.written ? 0 : clock;
 }
 
 /* Requests the files from their writers. */
