@@ -16,6 +16,9 @@ struct app_file {
     const struct aml_strings *values;
 };
 
+/* aml_app.evaluate_every of apps whose clocks are short: test data is evaluated after each iteration alone. */
+enum { APP_EVALUATE_EVERY = 1 << 20 };
+
 /* Lists the files of an option's values. Returns 0, and input_list_close must follow; or the code of input_list_add.
  * `jobs`: rejects pipes, as every process of a job reads the files. */
 int app_list_files(const char *option, const struct aml_strings *values, bool jobs, struct input_list *list,

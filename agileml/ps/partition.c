@@ -51,7 +51,7 @@ struct partition *partition_copy(struct partition *partition, struct error *erro
     return copy;
 }
 
-/* Call it where rows change but by partition_advance: messages copy their encoded values no more. */
+/* Call it where rows change other than by partition_advance: the next message encodes the rows anew. */
 static void forget_encoded(struct partition *partition) {
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         buffer_drop(partition->encoded[t].values);
@@ -146,8 +146,8 @@ void partition_close(struct partition *partition) {
     for (unsigned h = 0; h < partition->held_count; h++) {
         message_close(&partition->held[h]);
     }
+    forget_encoded(partition);
     for (unsigned t = 0; t < partition->job->table_count; t++) {
-        buffer_drop(partition->encoded[t].values);
         free(partition->encoded[t].places);
         table_close(&partition->tables[t]);
         for (unsigned i = 0; i < partition->late[t].count; i++) {

@@ -102,6 +102,18 @@ static size_t write_varied(struct partition *partition, unsigned t, const uint32
     return (size_t)(to - values->data);
 }
 
+/* Writes rows in an encoding in which all have the same size. Returns the bytes of all. */
+static size_t write_alike(const struct table *table, const uint32_t *slots, uint32_t count,
+                          const struct rows_codec *codec, struct buffer *values) {
+    unsigned char *value = values->data;
+    for (uint32_t i = 0; i < count;) {
+        uint32_t run = slots_run(slots + i, count - i);
+        value += codec->write(&table->shape, value, table_row(table, slots[i]), table_errors(table, slots[i]), run);
+        i += run;
+    }
+    return (size_t)(value - values->data);
+}
+
 /* Appends the keys and values of `slots`, if there are any. */
 static void message_add_slots(struct message *message, struct partition *partition, unsigned t, const uint32_t *slots,
                               uint32_t count, enum wire_encoding encoding) {
@@ -117,14 +129,8 @@ static void message_add_slots(struct message *message, struct partition *partiti
     for (uint32_t i = 0; i < count; i++) {
         key[i] = table_key(table, slots[i]);
     }
-    unsigned char *value = values->data;
-    for (uint32_t i = 0; i < count && !codec->varies;) {
-        uint32_t run = slots_run(slots + i, count - i);
-        value += codec->write(&table->shape, value, table_row(table, slots[i]), table_errors(table, slots[i]), run);
-        i += run;
-    }
-    size_t size =
-        codec->varies ? write_varied(partition, t, slots, count, codec, values) : (size_t)(value - values->data);
+    size_t size = codec->varies ? write_varied(partition, t, slots, count, codec, values)
+                                : write_alike(table, slots, count, codec, values);
     assert(size <= values->size);
     values->size = size;
     rows_append(message, t, encoding, keys, values);

@@ -21,8 +21,7 @@
 #include <string.h>
 
 enum {
-    MF_EVALUATE_EVERY = 1 << 20, /* clocks: after each iteration, as a test takes a third of a clock's time */
-    MF_CLOCKS = 8,               /* per iteration, for staleness 0 */
+    MF_CLOCKS = 8,        /* per iteration, for staleness 0 */
     MF_SERVER_CLOCKS = 64 /* per iteration when the servers step items' rows, as each row then has one step a clock */
 };
 enum { USERS = 0, ITEMS = 1 };          /* tables */
@@ -539,7 +538,7 @@ static int run_job(struct mf *mf, const struct aml_option *options, int argc, ch
         .item_rows = 2,
         .item_tables = {USERS, ITEMS},
         .item_bytes = sizeof(float),
-        .evaluate_every = MF_EVALUATE_EVERY,
+        .evaluate_every = APP_EVALUATE_EVERY,
         .configure = mf_configure,
         .read_only_emits = 1,
         .read = mf_read,

@@ -11,8 +11,7 @@
 enum { LOSS = 0, TRAIN_ACCURACY, TEST_LOSS, TEST_ACCURACY, TEST_CONSTANT, SPEED, METRICS };
 enum {
     OWN_OPTIONS_MAX = 24,
-    LOCAL_STEPS_FROM = 64,   /* steps in an iteration from which on nodes take local steps */
-    EVALUATE_EVERY = 1 << 20 /* clocks: after each iteration, as clocks are short */
+    LOCAL_STEPS_FROM = 64 /* steps in an iteration from which on nodes take local steps */
 };
 
 static int run_clock(aml_worker *worker, const void *items, size_t count, void *context) {
@@ -91,7 +90,7 @@ int learner_main(struct aml_app *app, const struct aml_option *own, int argc, ch
     app->metrics = metrics;
     app->metric_count = METRICS;
     app->clock_alone = 1;
-    app->evaluate_every = EVALUATE_EVERY;
+    app->evaluate_every = APP_EVALUATE_EVERY;
     app->read_only_emits = 1;
     app->read = samples_input_read;
     app->clock = run_clock;

@@ -133,7 +133,7 @@ static void keep_progress(struct node *node, struct message message) {
     while (place > 0 && node->reports.list[place - 1].progress.clock > message.progress.clock) {
         place--;
     }
-    node->reports.clocks += 1 + message.progress.idle; /* node_work_advance begins nothing when the list is full */
+    node->reports.clocks += 1 + message.progress.idle; /* at most WIRE_PROGRESS_MAX: see begun_with */
     node->reports.list = memory_resized(node->reports.list, node->reports.count + 1, sizeof *node->reports.list);
     memmove(&node->reports.list[place + 1], &node->reports.list[place],
             (node->reports.count - place) * sizeof *node->reports.list);

@@ -159,9 +159,9 @@ static struct node_assignment *assignment_to_begin(struct node *node, bool catch
     return !waits && assignment_may_begin(node, first, assignment_next(node, first)) ? first : NULL;
 }
 
-/* Returns how many clocks are begun together from `clock` on, less one: up to the next clock with work, as far as that
- * may begin. Catch-ups do single clocks. A ring passes on single clocks. */
-static uint32_t begun_with(struct node *node, const struct node_assignment *assignment, uint64_t clock) {
+/* Returns the last of the clocks that are begun together with `clock`: the next clock with work, or an earlier clock if
+ * that one may not begin. Catch-ups begin single clocks. A clock with work whose flushes go by a ring begins alone. */
+static uint64_t begun_with(struct node *node, const struct node_assignment *assignment, uint64_t clock) {
     uint64_t last = strategy_work(plan_strategy_at(&node->plan, clock), &node->job->clocks, clock);
     const uint64_t limits[] = {assignment->until_clock, node->barrier.clock,
                                node->final != 0 ? node->final : WIRE_CLOCK_NEVER,
@@ -177,14 +177,14 @@ static uint32_t begun_with(struct node *node, const struct node_assignment *assi
         last--;
     }
     assert(last >= clock && last - clock < WIRE_LOCAL_STEPS_MAX);
-    return (uint32_t)(last - clock);
+    return last;
 }
 
 static void begin_clock(struct node *node, const struct node_assignment *assignment) {
     const struct node_hooks *hooks = &node->options.hooks;
     uint64_t first = assignment_next(node, assignment);
-    uint32_t idle = begun_with(node, assignment, first);
-    uint64_t clock = first + idle;
+    uint64_t clock = begun_with(node, assignment, first);
+    uint32_t idle = (uint32_t)(clock - first);
     assert(assignment->from_clock <= first && clock <= assignment->until_clock);
     assert(actor_node(assignment->origin) == node->options.self && !node_held_at(node, clock - 1));
     assert(node->work.sets[assignment->set].state == SET_READY);

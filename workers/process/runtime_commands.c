@@ -525,7 +525,8 @@ static void begin_evaluation(struct runtime *runtime, unsigned set, uint64_t clo
 void runtime_hook_evaluate(void *context, unsigned set, uint64_t clock, bool again) {
     struct runtime *runtime = context;
     uint64_t each = (uint64_t)runtime->options.evaluate_every;
-    /* Due by the clock alone, as nodes must evaluate the same clocks: after the work of the clock that is asked for. */
+    /* Whether an evaluation is due follows from the clock alone, as all nodes must evaluate the same clocks. If one is
+     * due in any clock of a group, the group's last clock has it. */
     uint32_t parts = strategy_parts(plan_strategy_at(&runtime->node.plan, clock), &runtime->job.clocks, clock);
     bool due = clock / each > (clock - parts) / each ||
                clock % (uint64_t)runtime->options.clocks_per_iteration == 0;
