@@ -36,7 +36,7 @@ TEST(log_loss) {
  * any number of nodes, and while nodes come and go. */
 TEST(without_options) {
     static const char *const clusters[] = {"--reliable 2", "--reliable 4 --threads 1",
-                                           "--reliable 2 --transient 2 --stage 2 --failure-timeout 3 --events events"};
+                                           "--reliable 2 --transient 2 --stage 2 --events events"};
     char command[256];
     run_well("$run -- mlr --data train.tsv.gz --test test.tsv.gz");
     assert_true(summary("test_loss") < 0.463);

@@ -95,7 +95,7 @@ TEST(feeders_decode) {
     assert_true(summary("items_fed") > 0);
     run_well("printf 'iteration 2 kill feeder all\\niteration 3 join feeder 1\\n"
              "iteration 4 kill node-2\\niteration 6 join transient 1\\n' >events && "
-             "$run --reliable 1 --transient 1 --stage 1 --feeders 2 --failure-timeout 1 --events events -- "
+             "$run --reliable 1 --transient 1 --stage 1 --feeders 2 --events events -- "
              "%s --iterations 12",
              job);
     struct result killed = result();
@@ -103,7 +103,7 @@ TEST(feeders_decode) {
     assert_true(summary("failures") >= 1);
     /* A node takes images back that it gave to a node that joined and was lost. */
     run_well("printf 'iteration 2 join transient 1\\niteration 6 kill node-3\\n' >events && "
-             "$run --reliable 1 --transient 1 --stage 1 --failure-timeout 1 --events events -- %s --iterations 12",
+             "$run --reliable 1 --transient 1 --stage 1 --events events -- %s --iterations 12",
              job);
     assert_same(alone, result(), 1e-4);
     assert_true(summary("failures") >= 1);

@@ -21,7 +21,7 @@ TEST(the_same_centers_after_nodes_were_killed) {
     for (size_t s = 0; s < sizeof stages / sizeof *stages; s++) {
         run_well(
             "printf 'iteration 5 kill node-3\\niteration 40 kill node-5\\niteration 60 join transient 2\\n' >events && "
-            "$run --reliable 1 --transient 4 --stage %s --failure-timeout 1 --events events -- " KMEANS
+            "$run --reliable 1 --transient 4 --stage %s --events events -- " KMEANS
             " --iterations 400 --seed 9 --clocks-per-iteration 2 --out killed && cmp whole killed",
             stages[s]);
         assert_true(summary("failures") == 2);

@@ -43,7 +43,7 @@ TEST(counts_are_exact_while_nodes_come_and_go) {
     for (size_t j = only_threads() ? 1 : 0; j < sizeof jobs / sizeof jobs[0]; j++) {
         run_well("printf 'iteration 15 join transient 2\\niteration 40 evict transient 2 notice 60s\\n"
                  "iteration 70 kill node-3\\niteration 100 join transient 1\\n' > events; "
-                 "$bin/proteus run --reliable 2 --transient 3 --threads 2 --failure-timeout 1 --events events "
+                 "$bin/proteus run --reliable 2 --transient 3 --threads 2 --events events "
                  "--report report -- lda --data uci --iterations %u --top-words 3 %s",
                  iterations, jobs[j]);
         assert_true(summary("iterations") == iterations);
@@ -53,7 +53,7 @@ TEST(counts_are_exact_while_nodes_come_and_go) {
     }
     for (int i = only_threads() ? 1 : 0; i < 2; i++) { /* all transient nodes at once: much work is repeated */
         run_well("printf 'iteration 30 kill transient all\\n' > events; "
-                 "$bin/proteus run --reliable 1 --transient 3 --stage 2 --commit-every 5 --failure-timeout 1 "
+                 "$bin/proteus run --reliable 1 --transient 3 --stage 2 --commit-every 5 "
                  "--events events --report report -- lda --data uci --topics 12 --iterations 120");
         assert_true(summary("failures") == 3);
         check_iterations(DOCUMENTS);

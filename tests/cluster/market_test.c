@@ -128,7 +128,7 @@ static struct job begin_in(const char *bin_folder, const char *before, const cha
     expand("$tests", tests, sizeof tests);
     snprintf(command, sizeof command,
              "cd %s && %s exec %s/proteus run --market prices --market-start %s --market-speed 240 "
-             "--market-folder %s.market --transient %d --failure-timeout 3 --report %s.report %s -- %s/sum_app "
+             "--market-folder %s.market --transient %d --report %s.report %s -- %s/sum_app "
              "--data ratings --slow-us 2000 --iterations 1000000 >%s.out 2>%s.err",
              here, before, bin, start, job.name, MACHINES_MAX, job.name, more, tests, job.name, job.name);
     job.pid = fork();

@@ -28,10 +28,10 @@ TEST(the_same_losses_with_data_on_disk) {
 
 TEST(nodes_come_and_go_with_data_on_disk) {
     run_well("printf 'iteration 3 join transient 1\\niteration 6 kill node-3\\n' >events");
-    run_well("$run --reliable 2 --events events --failure-timeout 3 -- mlr --data train.libsvm --iterations 12 "
+    run_well("$run --reliable 2 --events events -- mlr --data train.libsvm --iterations 12 "
              "--layout dense");
     double loss = summary("loss");
-    run_well("$run --reliable 2 --events events --failure-timeout 3 -- mlr --data train.libsvm --iterations 12 "
+    run_well("$run --reliable 2 --events events -- mlr --data train.libsvm --iterations 12 "
              "--layout dense --memory 1M --spill spill --log-level info");
     assert_text("err", "are more than --memory allows");
     assert_true(summary("loss") < 1.001 * loss && summary("loss") > 0.999 * loss);

@@ -156,7 +156,7 @@ PLAIN_TEST(optimizers_while_nodes_come_and_go) {
                  optimizer_options[o], layout);
         double loss = summary("loss");
         run_well("printf 'iteration 5 join transient 3\\niteration 15 kill node-4\\niteration 25 evict transient all "
-                 "notice 60s\\n' >events; $run --reliable 2 --failure-timeout 3 --events events -- "
+                 "notice 60s\\n' >events; $run --reliable 2 --events events -- "
                  "mlr --data train.libsvm --batch 50 --iterations 40 --optimizer %s --layout %s",
                  optimizer_options[o], layout);
         assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
@@ -180,7 +180,7 @@ PLAIN_TEST(optimizers_with_local_steps) {
         (chosen ? assert_text : assert_no_text)("report", "nodes take steps on copies of the model");
         run_well(
             "printf 'iteration 3 join transient 3\niteration 5 kill node-4\niteration 8 evict transient all notice "
-            "60s\n' >events; $run --reliable 2 --failure-timeout 3 --events events %s %s %s",
+            "60s\n' >events; $run --reliable 2 --events events %s %s %s",
             job, optimizer_options[o], strategy);
         check_iterations(SAMPLES);
         assert_true(fabs(summary("test_loss") - loss) < 0.15 * loss); /* steps of two samples */
@@ -295,7 +295,7 @@ PLAIN_TEST(nodes_come_and_go) {
         run_well("$run -- mlr --data train.libsvm --batch 50 --iterations 60 --lambda 0 --layout %s", layouts[l]);
         double loss = summary("loss");
         run_well("printf 'iteration 5 join transient 3\\niteration 20 kill node-4\\niteration 40 evict transient all "
-                 "notice 60s\\n' >events; $run --reliable 2 --failure-timeout 3 --events events -- "
+                 "notice 60s\\n' >events; $run --reliable 2 --events events -- "
                  "mlr --data train.libsvm --batch 50 --iterations 60 --lambda 0 --layout %s",
                  layouts[l]);
         assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
@@ -311,7 +311,7 @@ PLAIN_TEST(losses_after_a_kill_are_of_all_samples) {
              ITERATIONS);
     for (unsigned kill = 10; kill < 20; kill += 3) {
         run_well("printf 'iteration %u kill node-3\niteration 40 kill transient all\n' >events; "
-                 "$run --reliable 1 --transient 4 --failure-timeout 3 --events events -- mlr --data train.libsvm "
+                 "$run --reliable 1 --transient 4 --events events -- mlr --data train.libsvm "
                  "--test test.libsvm --batch 50 --iterations %d --lambda 0 --layout dense",
                  kill, ITERATIONS);
         unsigned partial = check_iterations(SAMPLES);
@@ -371,7 +371,7 @@ PLAIN_TEST(an_emulated_device_is_alike) {
         "$run --threads 2 -- %s --data train.libsvm --test test.libsvm --batch 256 --iterations 20 --momentum 0.5 %s",
         "$run -- %s --data train.libsvm --test test.libsvm --batch 256 --iterations 20 --momentum 0.5 --slice 100 %s",
         "printf 'iteration 5 join transient 2\niteration 9 kill node-2\niteration 15 evict "
-        "transient all notice 60s\n' >events; $run --failure-timeout 3 --events events -- %s --data "
+        "transient all notice 60s\n' >events; $run --events events -- %s --data "
         "train.libsvm --test test.libsvm --batch 50 --iterations 25 %s"};
     for (size_t r = 0; r < sizeof runs / sizeof runs[0]; r++) {
         char command[1024];

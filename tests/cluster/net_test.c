@@ -93,7 +93,7 @@ TEST(layers_are_flushed_early) {
     run_well("$run --reliable 2 -- net " IMAGES " " LARGE);
     double loss = summary("loss");
     run_well("printf 'iteration 3 kill node-3\\n' >events; $run --reliable 2 --transient 1 --stage 1 --partitions 2 "
-             "--failure-timeout 3 --events events -- net " IMAGES " --flush-early " LARGE);
+             "--events events -- net " IMAGES " --flush-early " LARGE);
     check_iterations(SAMPLES);
     assert_true(fabs(summary("loss") - loss) < 0.1 * loss);
     run_well("PROTEUS_LOG_LEVEL=info $run --reliable 2 --partitions 2 -- net " IMAGES " --flush-early " LARGE
@@ -116,7 +116,7 @@ PLAIN_TEST(nodes_come_and_go) {
     assert_true(summary("test_accuracy") > 0.96);
     double accuracy = summary("test_accuracy");
     run_well("printf 'iteration 4 join transient 2\\niteration 12 kill node-3\\niteration 25 evict transient all "
-             "notice 60s\\n' >events; $run --reliable 2 --failure-timeout 3 --events events -- net " IMAGES
+             "notice 60s\\n' >events; $run --reliable 2 --events events -- net " IMAGES
              " --iterations 40 " CONVOLUTIONS);
     check_iterations(SAMPLES);
     assert_true(fabs(summary("test_accuracy") - accuracy) < 0.03);
@@ -158,7 +158,7 @@ TEST(local_steps_of_optimizers) {
                  optimizers[o]);
         assert_true(fabs(summary("test_loss") - loss) < 1e-3 * loss);
         run_well("rm -rf saved; printf 'iteration 3 join transient 1\niteration 5 kill node-3\n' >events; "
-                 "$run --reliable 2 --failure-timeout 3 --events events --checkpoint saved -- net " IMAGES
+                 "$run --reliable 2 --events events --checkpoint saved -- net " IMAGES
                  " --optimizer %s --strategy sma --local-steps 5 --iterations 8",
                  optimizers[o]);
         check_iterations(SAMPLES);
@@ -197,7 +197,7 @@ TEST(averages_with_peers) {
              " --iterations 3 --strategy adpsgd --local-steps 5");
     assert_true(summary("items_processed") == 3.0 * SAMPLES);
     run_well("printf 'iteration 4 join transient 1\niteration 8 kill node-4\niteration 12 kill node-3\n' >events; "
-             "rm -rf saved; $run --reliable 1 --transient 3 --stage 2 --failure-timeout 3 --events events "
+             "rm -rf saved; $run --reliable 1 --transient 3 --stage 2 --events events "
              "--checkpoint saved -- net " IMAGES " --iterations 30 " CONVOLUTIONS " --strategy adpsgd --local-steps 5");
     check_iterations(SAMPLES);
     assert_true(summary("test_accuracy") > 0.93);
@@ -523,7 +523,7 @@ PLAIN_TEST(scales_of_tables) {
     assert_no_text("report", "--scale standard");
     /* Nodes that join, and a resumed job, find the same scale. */
     run_well("rm -rf saved; printf 'iteration 4 join transient 1\niteration 8 kill node-2\n' >events; $run "
-             "--reliable 1 --events events --failure-timeout 3 --checkpoint saved -- net --data moved.csv "
+             "--reliable 1 --events events --checkpoint saved -- net --data moved.csv "
              "--test moved-test.csv");
     loss = summary("test_loss");
     assert_true(loss < 0.4);

@@ -112,7 +112,7 @@ TEST(samples_are_parsed_once) {
 
 /* If a node is killed while it reads its part, other nodes read that part again. */
 TEST(a_reader_that_is_killed) {
-    run_well("$run --reliable 1 --transient 3 --failure-timeout 2 -- $tests/sum_app --data ratings --iterations 3 "
+    run_well("$run --reliable 1 --transient 3 -- $tests/sum_app --data ratings --iterations 3 "
              "--die-reading 3");
     assert_true(summary("items_processed") == 3.0 * RATINGS);
     assert_true(summary("bytes_read") > bytes_of("ratings"));
@@ -183,7 +183,7 @@ TEST(mlr_with_copies_of_one_size) {
 /* The survey also finds the difference at a node that joins and need not read. */
 TEST(mlr_where_a_node_with_another_copy_joins) {
     int status = run("printf 'iteration 3 join transient 1\n' >events; $run --reliable 1 --transient 1 "
-                     "--failure-timeout 5 --events events " PICK
+                     "--events events " PICK
                      "$bin/mlr --data many.libsvm other.libsvm 3 --iterations 1000 --batch 4000 --lambda 1e-4");
     if (status != 0) {
         fail_msg("status %d: %s", status, read_text("err"));
@@ -220,7 +220,7 @@ TEST(who_joins_with_another_file_is_refused_alone) {
         "iteration 2 kill controller\\niteration 3 start controller\\niteration 6 join reliable 1\\n"};
     for (size_t e = 0; e < sizeof events / sizeof events[0]; e++) {
         int status = run("head -2000 ratings >some; head -1500 ratings >fewer; printf '%s' >events; "
-                         "$run --reliable 1 --transient 1 --failure-timeout 5 --events events " PICK
+                         "$run --reliable 1 --transient 1 --events events " PICK
                          "$tests/sum_app --data some fewer 3 --iterations 400 --slow-us 4000 --read-itself",
                          events[e]);
         if (status != 0) {

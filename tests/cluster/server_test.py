@@ -62,7 +62,7 @@ class Folder(unittest.TestCase):
         with open(self.folder / "ratings", "w", encoding="ascii") as file:
             for user in range(1, 101):
                 file.writelines(f"{user} {(user * item) % 97 + 1} {1 + (user + item) % 5}\n" for item in range(1, 21))
-        self.address = self.start("run", "--http", "auto", "--progress", "plain", "--failure-timeout", "1", "--report",
+        self.address = self.start("run", "--http", "auto", "--progress", "plain", "--report",
                                   "report", *arguments, "--", "mf", "--data", "ratings", "--rank", "4",
                                   "--iterations", "100000000", *app)
 

@@ -74,7 +74,7 @@ TEST(sums_after_kills_are_of_all_items) {
     for (size_t j = only_threads() ? 1 : 0; j < sizeof jobs / sizeof jobs[0]; j++) { /* the second has more states */
         run_well("printf 'iteration 20 kill node-3\niteration 60 kill transient 2\niteration 100 join transient 2\n"
                  "iteration 140 kill transient all\n' >events; $bin/proteus run --report report --reliable 2 "
-                 "--transient 4 --failure-timeout 1 --events events -- $tests/varied_app --documents 700 "
+                 "--transient 4 --events events -- $tests/varied_app --documents 700 "
                  "--iterations %d %s",
                  ITERATIONS, jobs[j]);
         unsigned partial = check_iterations(TRAIN);
@@ -222,7 +222,7 @@ PLAIN_TEST(nodes_must_agree) {
 PLAIN_TEST(adagrad_is_the_same_on_any_cluster) {
     static const char *const clusters[] = {"--threads 1", "--reliable 3 --threads 2",
                                            "--reliable 1 --transient 3 --stage 3 --partitions 3",
-                                           "--reliable 1 --transient 3 --stage 3 --failure-timeout 2 --events events"};
+                                           "--reliable 1 --transient 3 --stage 3 --events events"};
     double rmse = 0;
     run_well("printf 'iteration 20 kill node-3\\niteration 40 join transient 2\\n' >events");
     for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
@@ -258,11 +258,10 @@ TEST(compressed_updates) {
     }
     run_well("$bin/proteus run --reliable 1 --report report -- mf --data ratings --test other --iterations 600");
     double undisturbed = summary("test_rmse");
-    run_well(
-        "printf 'iteration 5 kill node-4\niteration 20 evict node-3 notice 60s\n"
-        "iteration 30 evict node-2 notice 60s\n' > events; "
-        "$bin/proteus run --reliable 1 --transient 3 --stage 2 --failure-timeout 1 --events events --report report "
-        "-- mf --data ratings --test other --iterations 600 --compress bf16");
+    run_well("printf 'iteration 5 kill node-4\niteration 20 evict node-3 notice 60s\n"
+             "iteration 30 evict node-2 notice 60s\n' > events; "
+             "$bin/proteus run --reliable 1 --transient 3 --stage 2 --events events --report report "
+             "-- mf --data ratings --test other --iterations 600 --compress bf16");
     assert_true(summary("failures") == 1 && summary("evictions") == 2);
     if (fabs(summary("test_rmse") - undisturbed) > 0.02) {
         fail_msg("test RMSE %f, undisturbed and by one node %f", summary("test_rmse"), undisturbed);

@@ -6,15 +6,15 @@
 enum { RATINGS = 6000, ITERATIONS = 60 };
 
 /* An app that checks at its end that each item was counted once in each iteration. */
-#define SUMS  "$tests/sum_app --data ratings --iterations 60"
-#define QUICK "--failure-timeout 3 --events events --reliable 0"
+#define SUMS      "$tests/sum_app --data ratings --iterations 60"
+#define TRANSIENT "--events events --reliable 0"
 
 /* Runs a node's program in group "even" or "odd", by the number in its name. */
 #define GROUPS "$PWD/group "
 
 TEST(nodes_lost_one_by_one) {
     run_well("printf 'iteration 10 kill node-2\\niteration 25 kill node-4\\niteration 40 kill node-1\\n' >events; "
-             "$run " QUICK " --transient 5 -- " SUMS " --slow-us 4000");
+             "$run " TRANSIENT " --transient 5 -- " SUMS " --slow-us 4000");
     assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
     assert_true(summary("failures") == 3);
     assert_text("report", "\"stage\":\"transient\"");
@@ -24,7 +24,7 @@ TEST(nodes_lost_one_by_one) {
 TEST(nodes_that_come_and_go) {
     run_well("printf 'iteration 5 join transient 2\\niteration 20 evict node-1\\niteration 30 kill node-3\\n"
              "iteration 40 join reliable 1\\n' >events; "
-             "$run " QUICK " --transient 3 --stage transient -- " SUMS " --slow-us 6000");
+             "$run " TRANSIENT " --transient 3 --stage transient -- " SUMS " --slow-us 6000");
     assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
     assert_true(summary("failures") == 1 && summary("evictions") == 1);
     assert_no_text("report", "\"stage\":1");
@@ -33,7 +33,7 @@ TEST(nodes_that_come_and_go) {
 /* Without --stage the first reliable node that joins gets the tables. */
 TEST(auto_uses_a_reliable_node_that_joins) {
     run_well("printf 'iteration 5 join reliable 1\\n' >events; "
-             "$run " QUICK " --transient 1 -- " SUMS " --slow-us 30000"); /* the node must join before the end */
+             "$run " TRANSIENT " --transient 1 -- " SUMS " --slow-us 30000"); /* the node must join before the end */
     assert_text("report", "\"stage\":\"transient\"");
     assert_text("report", "\"reason\":\"stage 1\"");
     assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
@@ -42,7 +42,7 @@ TEST(auto_uses_a_reliable_node_that_joins) {
 /* All nodes of one group, half of the job, are lost at once. */
 TEST(a_group_that_is_lost) {
     run_well("printf 'iteration 20 kill node-1 node-3 node-5\\n' >events; "
-             "$run " QUICK " --transient 6 -- " GROUPS SUMS " --slow-us 4000");
+             "$run " TRANSIENT " --transient 6 -- " GROUPS SUMS " --slow-us 4000");
     assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
     assert_true(summary("failures") == 3);
     assert_text("report", "\"group\":\"odd\"");
@@ -56,7 +56,7 @@ TEST(one_node_is_left) {
     for (size_t e = 0; e < sizeof exchanges / sizeof *exchanges; e++) {
         run_well("printf 'iteration 10 kill node-1 node-2 node-3 node-4\\niteration 12 join transient 3\\n"
                  "iteration 240 kill node-5 node-6 node-8\\n' >events; "
-                 "$run " QUICK " --transient 5 -- $tests/ring_app --iterations 280 --slow-us 6000 --exchange %s",
+                 "$run " TRANSIENT " --transient 5 -- $tests/ring_app --iterations 280 --slow-us 6000 --exchange %s",
                  exchanges[e]);
         assert_true(summary("failures") == 7);
         assert_true(summary("iterations") == 280);
@@ -68,7 +68,7 @@ TEST(one_node_is_left) {
 /* Both copies are lost at once: the job ends with an error, and resumes from its checkpoint. */
 TEST(both_groups_lost) {
     assert_int_equal(run("printf 'iteration 40 kill node-1 node-2 node-3\\n' >events; "
-                         "$run " QUICK " --transient 4 --checkpoint saved --checkpoint-every 5 -- " GROUPS SUMS
+                         "$run " TRANSIENT " --transient 4 --checkpoint saved --checkpoint-every 5 -- " GROUPS SUMS
                          " --slow-us 4000"),
                      1);
     assert_text("err", "proteus: error: all copies of partition ");
@@ -102,10 +102,10 @@ TEST(bad_groups) {
 TEST(ring) {
     run_well("printf 'iteration 5 join transient 2\\niteration 15 evict node-1\\niteration 35 kill node-2\\n"
              "iteration 50 kill node-4\\n' >events; "
-             "$run " QUICK " --transient 5 -- $tests/ring_app --iterations 80 --slow-us 6000 --exchange ring");
+             "$run " TRANSIENT " --transient 5 -- $tests/ring_app --iterations 80 --slow-us 6000 --exchange ring");
     assert_true(summary("failures") >= 2);
     run_well("printf 'iteration 10 kill node-3\\niteration 20 join transient 1\\n' >events; "
-             "$run --failure-timeout 3 --events events --stage 1 --reliable 2 --transient 2 -- $tests/ring_app "
+             "$run --events events --stage 1 --reliable 2 --transient 2 -- $tests/ring_app "
              "--iterations 40 --slow-us 4000 --exchange ring --staleness 2");
     run_well("$run --reliable 4 -- $tests/ring_app --iterations 20 --exchange auto");
     run_well("$run --reliable 2 -- " SUMS " --exchange auto"); /* direct: this app's tables are not fit for a ring */
@@ -122,7 +122,7 @@ TEST(flushes_in_pieces) {
     for (size_t o = 0; o < sizeof options / sizeof *options; o++) {
         run_well("printf 'iteration 5 join transient 1\niteration 12 kill node-3\niteration 22 evict node-5\n"
                  "iteration 30 kill node-4\n' >events; "
-                 "PROTEUS_LOG_LEVEL=info $run --failure-timeout 3 --events events --partitions 4 %s --iterations 50 "
+                 "PROTEUS_LOG_LEVEL=info $run --events events --partitions 4 %s --iterations 50 "
                  "--slow-us 8000 --rows 20000 --all --flush-early",
                  options[o]);
         assert_true(summary("failures") == 2);
