@@ -164,7 +164,7 @@ PLAIN_TEST(optimizers_while_nodes_come_and_go) {
 }
 
 /* In iterations of many steps nodes take steps by themselves, and the mean of their weights and states is taken. On one
- * node that changes nothing; several learn as well, while nodes come and go. */
+ * node that changes nothing; several learn as well, while nodes come and go (the optimizers that do so by default). */
 PLAIN_TEST(optimizers_with_local_steps) {
     skip_sanitized(); /* net_test has local steps, too */
     for (unsigned o = 0; o < OPTIMIZERS; o++) {
@@ -178,6 +178,9 @@ PLAIN_TEST(optimizers_with_local_steps) {
         run_well("$run --threads 2 --partitions 3 %s %s %s", job, optimizer_options[o], strategy);
         assert_true(fabs(summary("test_loss") - loss) < 1e-3 * loss);
         (chosen ? assert_text : assert_no_text)("report", "nodes take steps on copies of the model");
+        if (!chosen) {
+            continue;
+        }
         run_well(
             "printf 'iteration 3 join transient 3\niteration 5 kill node-4\niteration 8 evict transient all notice "
             "60s\n' >events; $run --reliable 2 --events events %s %s %s",
@@ -367,9 +370,9 @@ PLAIN_TEST(an_emulated_device_is_alike) {
         skip();
     }
     static const char *const runs[] = {
-        "$run --reliable 2 -- %s --data train.libsvm --test test.libsvm --batch 70 --iterations 20 %s",
-        "$run --threads 2 -- %s --data train.libsvm --test test.libsvm --batch 256 --iterations 20 --momentum 0.5 %s",
-        "$run -- %s --data train.libsvm --test test.libsvm --batch 256 --iterations 20 --momentum 0.5 --slice 100 %s",
+        "$run --reliable 2 -- %s --data train.libsvm --test test.libsvm --batch 70 --iterations 6 %s",
+        "$run --threads 2 -- %s --data train.libsvm --test test.libsvm --batch 256 --iterations 6 --momentum 0.5 %s",
+        "$run -- %s --data train.libsvm --test test.libsvm --batch 256 --iterations 6 --momentum 0.5 --slice 100 %s",
         "printf 'iteration 5 join transient 2\niteration 9 kill node-2\niteration 15 evict "
         "transient all notice 60s\n' >events; $run --events events -- %s --data "
         "train.libsvm --test test.libsvm --batch 50 --iterations 25 %s"};

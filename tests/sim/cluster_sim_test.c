@@ -22,7 +22,7 @@
 
 enum {
     SANITIZED = WITH_ASAN || WITH_TSAN,
-    DEFAULT_SEEDS = SANITIZED ? 30 : 300, /* of the elastic campaign; sanitizers are several times slower */
+    DEFAULT_SEEDS = SANITIZED ? 30 : 200, /* of the elastic campaign; sanitizers are several times slower */
     TRANSIENT_PART = 2,                   /* divides the number of seeds, for stage transient */
     CACHES_PART = 2,                      /* the same, with losses of all but one or two nodes */
     TRACES_PART = 10,                     /* the same, with recorded traces */

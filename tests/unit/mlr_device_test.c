@@ -31,7 +31,7 @@ static const struct shape SHAPES[] = {
     {301, 129, 130, 64, 1e-3F, 0.5F, true, 0},
     {301, 129, 130, 64, 1, 0, true, 0}, /* L2 that removes the old weights completely */
     {77, 1025, 65, 33, 0, 0.9F, true, 0},
-    {9001, 301, 2100, 2060, 1e-3F, 0, false, 0}, /* more samples than blocks sum; copied in parts */
+    {2011, 61, 2100, 2060, 1e-3F, 0, false, 0}, /* more samples than blocks sum; copied in parts */
     {130, 5003, 20, 7, 0.1F, 0, true, 0},
     {301, 129, 130, 64, 1e-3F, 0, true, 30},
     {301, 129, 130, 64, 1e-3F, 0.5F, true, 30},
