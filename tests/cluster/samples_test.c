@@ -23,7 +23,7 @@ static void find_cases(void) {
 
 TEST(missing_labels_are_refused_or_left_out) {
     static const char *const words[] = {"nan", "NA", "?", "null", "-inf", "None", "\\\\N", "#N/A"};
-    for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
+    for (size_t w = 0; w < sizeof words / sizeof words[0]; w += sanitized() ? 3 : 1) {
         char command[512];
         snprintf(command, sizeof command,
                  "(for i in 1 2 3 4 5; do printf 'a,%%d,1\\nb,0,%%d\\n%s,0,0\\n' $i $i; done) >f.csv; $run -- mlr "
@@ -154,7 +154,7 @@ TEST(indexes_far_apart) {
                  {"w * w * w * 10007", "\"\""}};                  /* indexes without values */
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         make_words(words[i].index, words[i].value);
-        for (unsigned nodes = 1; nodes <= 3; nodes += 2) {
+        for (unsigned nodes = sanitized() ? 3 : 1; nodes <= 3; nodes += 2) {
             static const char *const files[] = {"near", "far"};
             double losses[2];
             for (unsigned f = 0; f < 2; f++) {

@@ -256,12 +256,15 @@ TEST(compressed_updates) {
             fail_msg("'%s': test RMSE %f and %f, bytes %.0f and %.0f", more[m], rmse[0], rmse[1], bytes[0], bytes[1]);
         }
     }
-    run_well("$bin/proteus run --reliable 1 --report report -- mf --data ratings --test other --iterations 600");
+    const int iterations = sanitized() ? 150 : 600;
+    run_well("$bin/proteus run --reliable 1 --report report -- mf --data ratings --test other --iterations %d",
+             iterations);
     double undisturbed = summary("test_rmse");
     run_well("printf 'iteration 5 kill node-4\niteration 20 evict node-3 notice 60s\n"
              "iteration 30 evict node-2 notice 60s\n' > events; "
              "$bin/proteus run --reliable 1 --transient 3 --stage 2 --events events --report report "
-             "-- mf --data ratings --test other --iterations 600 --compress bf16");
+             "-- mf --data ratings --test other --iterations %d --compress bf16",
+             iterations);
     assert_true(summary("failures") == 1 && summary("evictions") == 2);
     if (fabs(summary("test_rmse") - undisturbed) > 0.02) {
         fail_msg("test RMSE %f, undisturbed and by one node %f", summary("test_rmse"), undisturbed);
