@@ -104,8 +104,8 @@ struct subscription {
     } lists[WIRE_TABLES_MAX];
 };
 
-/* Rows of a table as the clock's first message has them, in an encoding that takes time. Other messages of the clock
- * copy them. The first message's values stay in memory until the first message of a later clock. */
+/* Rows of a table as the clock's first message has them, in an encoding that takes time to write. Other messages of the
+ * clock copy them. The first message's values stay in memory until the first message of a later clock. */
 struct encoded_rows {
     uint64_t clock;
     struct buffer *values; /* of that message; one reference held. NULL: none */
@@ -134,9 +134,9 @@ struct partition {
     unsigned held_count;
     struct subscription *subscriptions;
     unsigned subscription_count;
-    struct index_map subscription_index; /* actor -> index */
+    struct index_map subscription_index;          /* actor -> index */
     struct encoded_rows encoded[WIRE_TABLES_MAX]; /* of tables whose encoded rows have different sizes */
-    uint32_t *scratch;                   /* changed slots while a message is built */
+    uint32_t *scratch;                            /* changed slots while a message is built */
     uint32_t scratch_capacity;
     struct error step_error; /* the first failure of an optimizer; after it the rows are wrong */
 };

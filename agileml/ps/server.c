@@ -189,7 +189,7 @@ static void replica_step(struct server *server, struct server_replica *replica) 
         replica_promote(server, replica);
     }
     bool advanced = false;
-    bool pushed = false; /* the present clock */
+    bool pushed = false; /* whether the partition's present clock has been pushed */
     while (replica->state == REPLICA_SERVING &&
            plan_server_at(&server->plan, partition->clock + 1, partition->id) == server->self &&
            !replica_waits_for_copy(server, replica) && partition_advance(partition)) {
@@ -199,7 +199,8 @@ static void replica_step(struct server *server, struct server_replica *replica) 
         }
         advanced = true;
         replica_at_clock(server, replica);
-        /* Workers' caches may have to give this very clock, if the next one is complete, too. */
+        /* A lost partition may have to be restored to this clock from a worker's cache, even if the next clock is
+         * complete, too. */
         pushed = partition->pushes_all && plan_is_commit_point(&server->plan, partition->clock);
         if (pushed) {
             replica_push(server, replica, false);

@@ -673,7 +673,7 @@ static uint64_t deadline_us(const struct cluster *cluster) {
     }
     uint64_t iterations = cluster->terms.iterations > 0 ? cluster->terms.iterations : 12;
     uint64_t clocks = iterations * cluster->terms.clocks_per_iteration;
-    uint64_t rings_us = cluster->app.ring ? 2 * cluster->node_count * cluster->drawn.far_us : 0; /* of a clock */
+    uint64_t rings_us = cluster->app.ring ? 2 * cluster->node_count * cluster->drawn.far_us : 0; /* in each clock */
     return cluster->faults.calm_us + 8 * cluster->drawn.load_us + (uint64_t)(cluster->terms.seconds * 1e6) +
            30 * SECOND_US + 20 * timeout_us + clocks * (14 * cluster->drawn.slowest_us + 2 * SECOND_US + rings_us);
 }

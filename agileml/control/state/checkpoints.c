@@ -517,7 +517,8 @@ static uint64_t next_clock(const struct controller *controller) {
     assert(clock >= reached && plan_is_commit_point(&controller->plan.view, clock));
     bool late = controller->job.final != 0 && clock >= controller->job.final;
     bool past = late && (controller->options.checkpoint_at_end || clock > controller->job.final);
-    /* A controller that was started again may not know yet that the last checkpoint's clock is committed. */
+    /* A controller that was started again may not know yet that the last checkpoint's clock is committed, and would
+     * choose that clock once more. */
     return past || clock <= controller->checkpoint.kept.written ? 0 : clock;
 }
 
