@@ -167,13 +167,21 @@ static void control_trace(const struct cluster *cluster, const char *what) {
 }
 
 static void control_end(void *context, int code, const char *text) {
-    struct cluster_controller *control = &((struct cluster *)context)->control;
+    struct cluster *cluster = context;
+    struct cluster_controller *control = &cluster->control;
     if (control->crashed) {
         return;
     }
+    /* Over before the operator was heard, so that the controller did not wait for it: the lines are read here. */
+    const char *line = NULL;
+    while (control->controller.report.observer_count == 0 &&
+           (line = controller_line(&control->controller, cluster->report.lines_read)) != NULL) {
+        cluster->report.lines_read++;
+        cluster_check_line(cluster, line);
+    }
     control->ended = true;
-    control_trace(control->cluster, "has ended");
-    control->ended_us = sim_now(control->cluster->sim);
+    control_trace(cluster, "has ended");
+    control->ended_us = sim_now(cluster->sim);
     control->code = code;
     memcpy(control->text, text, strnlen(text, sizeof control->text - 1));
 }
