@@ -71,6 +71,11 @@ struct aml_table {
      * library needs no second copy for comparison. A clock's exchange takes time only for the changes.
      * aml_update_param reports by itself. aml_row and aml_touch must not be used on such a table. */
     int changes_given;
+    /* Advanced. Above 0: the app says what part of a row's change the servers add, by so many shares for each row
+     * (aml_rows.shares). Use it where all nodes change the same rows by so many steps in a clock that their sum would
+     * go too far. The first share is that of all elements but the last shares - 1, of which each has its own. At most
+     * `width`. For tables of floats with AML_ADD and without an optimizer. */
+    uint32_t shares;
     /* Advanced. Fills `row`, which contains zeros, with its start value. It must be a pure function of its
      * arguments, as any thread of any node calls it, perhaps often. NULL: zeros. `context` is aml_app.context. */
     void (*start)(void *context, uint64_t key, void *row);
@@ -201,8 +206,8 @@ struct aml_app {
      * the call's items name. No table may have changes_given. */
     int lots;
 
-    /* Advanced. 1: the app supports --strategy (see "Strategies"). `configure` may set this field. All tables must
-     * be AML_ADD. When aml_averages is 1, tables of floats with an optimizer must be replicated (aml_table.whole). */
+    /* Advanced. 1: the app supports --strategy (see "Strategies"). `configure` may set this field. When aml_averages
+     * is 1, tables of floats with an optimizer must be replicated (aml_table.whole). */
     int strategies;
 
     /* Advanced. 1: `clock` works in slices (aml_slice), so the app can be used with --slice. `configure` may set this
@@ -233,6 +238,9 @@ struct aml_app {
     /* Default of --strategy, with `strategies`; NULL: ssgd. `configure` may set it. It gives way to ssgd where an
      * option excludes it: --lots, --compress, --flush-early. */
     const char *strategy;
+    /* The first iterations, in which every strategy is ssgd (post-local SGD; Lin et al., ICLR 2020): while a model is
+     * new, nodes that rarely exchange would learn models that do not go together. `configure` may set it. */
+    int64_t ssgd_iterations;
 
     /* The functions, in the order in which they are called. All but `read` and `clock` may be NULL. A function that
      * crashes or calls exit ends the process, with a backtrace on standard error. When a second process ends so at
@@ -355,6 +363,9 @@ struct aml_rows {
     /* In tables with an optimizer, else NULL: the sums of this process's updates. Row `slot` is at sums + slot *
      * stride. An app that adds to it sets touched[slot], as aml_row_sum does. */
     unsigned char *sums;
+    /* In tables with `shares`, else NULL: so many per slot, from `shares` x slot on. At a clock's end, unless this
+     * process works alone, a row's change is multiplied by them, here and in the servers. 0, at first: by 1. */
+    float *shares;
     /* For the library only. aml_check_row checks slots from `unchecked` on, and for
      * changes slots from `changeable` on. */
     uint32_t unchecked;
@@ -476,7 +487,8 @@ unsigned aml_lag(const aml_worker *worker);
  *   AML_SSGD   a clock is one step: the updates of all nodes are summed
  *   AML_SMA    several clocks are worked on together, as local steps. Each step is a call of `clock` for the part of
  *              one clock, and continues from the process's own earlier steps. At the end each row becomes the mean over
- *              all processes, weighted by their shares of the data
+ *              all processes, weighted by their shares of the data; in tables with aml_table.shares, changes are summed
+ *              as these say
  *   AML_ADPSGD like AML_SMA; but between two local steps the processes are paired at random, and each pair moves its
  *              rows to their mean. So rows may change between two calls of `clock`, and each call must fetch them
  *              again. No process waits: rows that arrive late are ignored. Tables of floats must be replicated
@@ -493,7 +505,8 @@ enum aml_strategy { AML_SSGD = 0, AML_SMA = 1, AML_ADPSGD = 2 };
 
 int aml_averages(const aml_worker *worker);               /* 1: --strategy is not ssgd; in any function */
 enum aml_strategy aml_strategy(const aml_worker *worker); /* of this clock; in `clock` */
-unsigned aml_local_step(const aml_worker *worker); /* the call's number among these steps, from 0; in `clock` */
+unsigned aml_local_step(const aml_worker *worker);        /* the call's number among these steps, from 0; in `clock` */
+unsigned aml_local_steps(const aml_worker *worker);       /* how many there are; in `clock` */
 
 /* Returns this process's share of the data in this clock, from 0 to 1. The shares of all processes that work on the
  * clock add up to 1, even when they redo the work of a lost process. Multiply a step that is the mean over the

@@ -125,6 +125,7 @@ static void enter(struct actors *actors, unsigned number) {
     memcpy(message.registration.job.app, "app", sizeof "app");
     message.registration.job.clocks_per_iteration = 1;
     message.registration.job.local_steps = 1;
+    message.registration.job.ssgd_iterations = 0;
     message.registration.job.iterations = 1000;
     message.frames[0] = buffer_copy(&endpoint, sizeof endpoint);
     message.frames[1] = buffer_copy(&metric, sizeof metric);

@@ -32,6 +32,7 @@ struct table_spec {
     bool sparse;               /* sent as WIRE_SPARSE: for add tables of whole numbers only */
     bool averaged;             /* under S-MA, rows become the mean of all nodes' rows; add tables of floats only. The
                                   steps of an optimizer are then made by the workers, under any strategy */
+    uint32_t shares;           /* of a row: its change is multiplied by them in the worker's cache, then summed */
     bool given;                /* with `sparse`: the app reports its changes; workers' caches keep no `base` */
     uint32_t row_guard;        /* bytes of zeros behind each row of a worker's cache, which nobody may write */
     struct arena_files *files; /* of put tables: for rows, keys and clocks that don't fit in memory; NULL: none */

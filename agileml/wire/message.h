@@ -22,7 +22,7 @@
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 32,
+    WIRE_VERSION = 33,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -136,6 +136,7 @@ struct job_terms {
     uint32_t clocks_per_iteration; /* >= 1 */
     uint32_t local_steps;          /* parts of an iteration that a clock works on, unless under S-SGD; >= 1 */
     uint8_t strategy;              /* enum strategy (collective/strategy.h) */
+    uint32_t ssgd_iterations;      /* the first iterations, in which each strategy is S-SGD */
     uint64_t iterations;           /* stop after so many iterations; 0: no such limit */
     double seconds;                /* stop after so many seconds of training; 0: no such limit */
     double tolerance;              /* stop when the objective's relative change stays below this; 0: never */

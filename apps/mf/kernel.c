@@ -31,10 +31,6 @@ static void mf_check(const struct mf_sgd *sgd) {
     assert(sgd->item_stride % 16 == 0 && sgd->item_stride >= row_size);
 }
 
-static inline float mf_rate_of(const struct mf_sgd *sgd, uint32_t item) {
-    return sgd->item_rates != NULL ? sgd->item_rates[item] : sgd->rate;
-}
-
 #define VECTOR_LOOPS "apps/mf/kernel_variants.h"
 #include "apps/vector_sets.h"
 
@@ -84,13 +80,9 @@ void mf_flush_end(uint64_t mode) {
 
 #endif
 
-float mf_item_rate(float rate, float limit, unsigned nodes, float ratings) {
-    if (nodes <= 1 || ratings <= 0) {
-        return rate;
-    }
-    double one = -expm1(-(double)rate * (double)ratings / (double)limit); /* one node's way to the goal, in 0..1 */
-    double sum = -(double)limit * nodes * log1p(-one / nodes);
-    return (float)(sum / (double)ratings);
+float mf_item_share(float rate, float limit, unsigned nodes, float ratings) {
+    double way = -(double)nodes * expm1(-(double)rate * (double)ratings / nodes); /* of all nodes together */
+    return way > (double)limit ? (float)((double)limit / way) : 1;
 }
 
 void mf_initial_row(uint64_t seed, unsigned table, uint64_t key, uint32_t rank, bool biases, float *row) {

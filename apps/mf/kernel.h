@@ -35,7 +35,6 @@ struct mf_sgd {
     float scale;                 /* one over the ratings' standard deviation; 1: rows learn rating - mean */
     float clip;                  /* errors beyond +-clip are treated as +-clip; INFINITY: no limit */
     float rate;                  /* length of a step */
-    const float *item_rates;     /* [item slots] step of each item's row, see mf_item_rate; NULL: `rate` for all */
     float lambda;                /* regularization of the factors */
     float lambda_bias;           /* regularization of the biases, unless the penalties below are set */
     const float *user_penalties; /* [user slots] regularization of each user's bias; NULL: lambda_bias for all */
@@ -46,8 +45,8 @@ struct mf_sgd {
  *
  * sgd_pass takes one step per rating, in order. With p, b_u the user's row and q, b_i the item's:
  *     error = (rating - mean) * scale - (b_u + b_i + p . q);   e = error, but within +-clip
- *     p += rate * (e * q - lambda * p)            q += item_rate * (e * p - lambda * q)   (old p, old q)
- *     b_u += rate * (e - penalty * b_u)           b_i += item_rate * (e - penalty * b_i)
+ *     p += rate * (e * q - lambda * p)            q += rate * (e * p - lambda * q)   (old p, old q)
+ *     b_u += rate * (e - penalty * b_u)           b_i += rate * (e - penalty * b_i)
  * and returns the sum of error^2, each taken before its own step. Not finite: the steps diverged.
  * It is fastest when equal users follow one another, and right in any order.
  *
@@ -70,18 +69,17 @@ extern const struct mf_kernel mf_kernels[VECTOR_SETS];
 uint64_t mf_flush_begin(void);
 void mf_flush_end(uint64_t mode);
 
-/* Returns the length of steps for an item with `ratings` ratings in one clock on all `nodes` together. It is not
- * simply `rate`, as nodes do not see each other's steps within a clock, and the server adds them up. A step reduces
- * the error by about the factor 1 - `rate`, so n steps on one node go 1 - exp(-rate n) of the way to the goal. P
- * nodes with n / P steps each go P (1 - exp(-rate n / P)) of it. That is beyond the goal, and the error grows from
- * clock to clock.
- *
- * The returned length bounds the sum over the nodes. For one node it is `rate`, for a popular item on many nodes
- * about `limit` / ratings. With limit 1 the sum is as long as one node's way. With a larger limit, items of middling
- * popularity come closer to one node's steps, and the most popular ones go up to `limit` times the way: below 2
- * their error still shrinks. MF_ITEM_LIMIT was found by experiment for staleness 0; divide it by 1 + staleness. */
-#define MF_ITEM_LIMIT 1.75F
-float mf_item_rate(float rate, float limit, unsigned nodes, float ratings);
+/* Returns what part of the changes of an item's row the servers add, when `nodes` nodes have taken steps on `ratings`
+ * ratings of it, all together, since they last exchanged rows. They have not seen each other's steps. A step reduces
+ * the error by about the factor 1 - `rate`, so n steps on one node go 1 - exp(-rate n) of the way to the goal. P nodes
+ * with n / P steps each go P (1 - exp(-rate n / P)) of it, up to P times the way. The part that is returned bounds the
+ * sum by `limit` times the way: below 2 the error still shrinks. So rare items' changes are summed, and of the most
+ * popular ones the mean is taken, `limit` times. Factors need more steps than biases, as users' factors are smaller
+ * than 1: give a MF_FACTOR_PACE times smaller rate. MF_ITEM_LIMIT and MF_FACTOR_PACE were found by experiment for
+ * staleness 0; divide the limit by 1 + staleness. */
+#define MF_ITEM_LIMIT  1.5F
+#define MF_FACTOR_PACE 3
+float mf_item_share(float rate, float limit, unsigned nodes, float ratings);
 
 /* Fills row[0 .. rank + biases) with the start value of the row `key` of table number `table`: factors uniform in
  * [0, MF_INITIAL_SCALE / sqrt(rank)), bias 0. A pure function of its arguments, so that all nodes make the same row.

@@ -76,13 +76,12 @@ VECTOR_TARGET VECTOR_INLINE double SET(sgd_any)(const struct mf_sgd *sgd, const 
         float error = (ratings[i].rating - mean) * scale - prediction;
         sum += (double)error * (double)error;
         error = mf_clipped(error, clip);
-        const float item_rate = mf_rate_of(sgd, ratings[i].item);
-        SET(step)(p, q, rank, rate * error, keep, item_rate * error, 1.0F - item_rate * sgd->lambda);
+        SET(step)(p, q, rank, rate * error, keep, rate * error, keep);
         if (biases) {
             const float user_penalty = mf_penalty(sgd->user_penalties, ratings[i].user, sgd->lambda_bias);
             const float item_penalty = mf_penalty(sgd->item_penalties, ratings[i].item, sgd->lambda_bias);
             p[rank] = (1.0F - rate * user_penalty) * p[rank] + rate * error;
-            q[rank] = (1.0F - item_rate * item_penalty) * q[rank] + item_rate * error;
+            q[rank] = (1.0F - rate * item_penalty) * q[rank] + rate * error;
         }
         if (sgd->users_touched != NULL) {
             sgd->users_touched[ratings[i].user] = 1;
@@ -141,10 +140,9 @@ VECTOR_TARGET VECTOR_INLINE double SET(sgd_fixed)(const struct mf_sgd *sgd, cons
             float error = ((ratings[i].rating - mean) * scale - item_bias) - user_bias - dot;
             sum += (double)error * (double)error;
             error = mf_clipped(error, clip);
-            const float item_rate = mf_rate_of(sgd, ratings[i].item);
             const SET(vector) steps = SET(fill)(rate * error);
-            const SET(vector) item_steps = SET(fill)(item_rate * error);
-            const SET(vector) item_keeps = SET(fill)(1.0F - item_rate * sgd->lambda);
+            const SET(vector) item_steps = SET(fill)(rate * error);
+            const SET(vector) item_keeps = SET(fill)(1.0F - rate * sgd->lambda);
 #pragma GCC unroll 32
             for (uint32_t b = 0; b < blocks; b++) {
                 SET(vector) old_p = p[b];
@@ -155,7 +153,7 @@ VECTOR_TARGET VECTOR_INLINE double SET(sgd_fixed)(const struct mf_sgd *sgd, cons
             if (biases) {
                 const float item_penalty = mf_penalty(sgd->item_penalties, ratings[i].item, sgd->lambda_bias);
                 user_bias = user_keep * user_bias + rate * error;
-                item_row[rank] = (1.0F - item_rate * item_penalty) * item_bias + item_rate * error;
+                item_row[rank] = (1.0F - rate * item_penalty) * item_bias + rate * error;
             }
             if (items_touched != NULL) {
                 items_touched[ratings[i].item] = 1;

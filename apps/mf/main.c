@@ -38,11 +38,11 @@ struct mf_floats {
     uint32_t count;
 };
 
-/* A thread's step lengths for one iteration. */
+/* What a thread has prepared. */
 struct mf_steps {
-    uint64_t iteration; /* the iteration for which item_rates were made */
-    float *item_rates;  /* [rate_count] indexed by item slot */
-    uint32_t rate_count;
+    uint64_t iteration; /* for which the thread set its part of the items' shares, for so many rows and local steps */
+    uint32_t rows;
+    unsigned parts;
     struct mf_floats users, items; /* penalties of the biases, when longer than the node's own; else empty */
 };
 
@@ -84,6 +84,11 @@ static bool server_steps(const struct mf *mf) {
     return mf->optimizer.kind != OPTIMIZER_SGD;
 }
 
+/* Shares of an item's row (aml_table.shares). */
+static unsigned item_shares(const struct mf *mf) {
+    return mf_biases(mf) ? 2 : 1;
+}
+
 static int mf_configure(aml_worker *worker, struct aml_app *app) {
     struct mf *mf = app->context;
     uint32_t width = (uint32_t)mf->rank + (mf_biases(mf) ? 1U : 0U);
@@ -104,8 +109,11 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     }
     app->tables[USERS].width = width;
     app->tables[ITEMS].width = width;
-    /* With more clocks --item-limit shortens steps less; staleness shortens them more. */
+    /* In the first iteration nodes exchange items' rows often, so that they learn factors that go together. */
     app->clocks_per_iteration = MF_CLOCKS * (1 + (int64_t)aml_staleness(worker));
+    app->strategies = !server_steps(mf);
+    app->tables[ITEMS].shares = server_steps(mf) ? 0 : item_shares(mf);
+    app->strategy = server_steps(mf) || aml_staleness(worker) > 0 ? NULL : "sma";
     if (server_steps(mf)) {
         app->clocks_per_iteration = MF_SERVER_CLOCKS;
         optimizer_declare(&mf->optimizer, &app->tables[ITEMS]);
@@ -215,7 +223,6 @@ static int find_spread(aml_worker *worker, struct mf_spread *spread) {
 
 static void mf_forget_items(struct mf *mf) {
     for (unsigned t = 0; mf->steps != NULL && t < mf->threads; t++) {
-        free(mf->steps[t].item_rates);
         free(mf->steps[t].users.values);
         free(mf->steps[t].items.values);
     }
@@ -330,25 +337,26 @@ static int find_penalties(aml_worker *worker, const struct mf *mf, const struct 
     return 0;
 }
 
-/* Makes the thread's steps for the present iteration. With --lots, items of other nodes' ratings may have been added
- * since `begin`. Their steps are not shortened, as this node does not know how often they are rated. */
-static int make_item_rates(aml_worker *worker, const struct mf *mf, float rate, struct mf_steps *steps) {
-    uint32_t count = aml_table_rows(worker, ITEMS).count;
+/* Sets the thread's part of the items' shares, for an exchange after `parts` parts of the iteration. With --lots, items
+ * of other nodes' ratings may have been added since `begin`. Their changes are summed, as this node does not know how
+ * often they are rated. */
+static void set_shares(aml_worker *worker, const struct mf *mf, float rate, struct mf_steps *steps) {
+    struct aml_rows rows = aml_table_rows(worker, ITEMS);
+    unsigned parts = aml_local_steps(worker);
     float limit = (float)(mf->item_limit / (1.0 + aml_staleness(worker)));
-    if (steps->item_rates == NULL || steps->rate_count < count) {
-        free(steps->item_rates);
-        steps->item_rates = calloc(count + 1U, sizeof *steps->item_rates);
-        steps->rate_count = count;
+    if (steps->iteration == aml_iteration(worker) && steps->rows == rows.count && steps->parts == parts) {
+        return;
     }
-    if (steps->item_rates == NULL) {
-        return aml_error(worker, AML_ENOMEM, "no memory for the steps of %u items", count);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        float ratings = i < mf->item_counts.count ? mf->item_counts.values[i] : 0;
-        steps->item_rates[i] = mf_item_rate(rate, limit, aml_nodes(worker), ratings);
+    unsigned shares = item_shares(mf);
+    for (uint32_t i = (uint32_t)aml_thread(worker); i < rows.count; i += mf->threads) {
+        float ratings = i < mf->item_counts.count ? mf->item_counts.values[i] * (float)parts : 0;
+        float *own = rows.shares + (size_t)i * shares; /* of the factors, then of the bias */
+        own[0] = mf_item_share(rate / MF_FACTOR_PACE, limit, aml_nodes(worker), ratings);
+        own[shares - 1] = shares > 1 ? mf_item_share(rate, limit, aml_nodes(worker), ratings) : own[0];
     }
     steps->iteration = aml_iteration(worker);
-    return 0;
+    steps->rows = rows.count;
+    steps->parts = parts;
 }
 
 /* Completes the thread's step parameters for this clock. */
@@ -363,9 +371,7 @@ static int prepare_steps(aml_worker *worker, const struct mf *mf, struct mf_sgd 
         result = find_penalties(worker, mf, &mf->item_penalties, &steps->items, items, &sgd->item_penalties);
     }
     if (result == 0 && !server_steps(mf) && mf->item_limit > 0 && aml_nodes(worker) > 1) {
-        bool stale = steps->iteration != iteration || steps->rate_count < items;
-        result = stale ? make_item_rates(worker, mf, sgd->rate, steps) : 0;
-        sgd->item_rates = steps->item_rates;
+        set_shares(worker, mf, sgd->rate, steps);
     }
     return result;
 }
@@ -543,6 +549,7 @@ static int run_job(struct mf *mf, const struct aml_option *options, int argc, ch
         .read_only_emits = 1,
         .read = mf_read,
         .lots = 1,
+        .ssgd_iterations = 1,
         .begin = mf_begin,
         .clock = mf_clock,
         .evaluate = mf_evaluate,

@@ -244,7 +244,7 @@ TEST(compressed_updates) {
     for (size_t m = sanitized() ? 1 : 0; m < (sanitized() ? 2 : sizeof more / sizeof more[0]); m++) {
         double bytes[2], rmse[2];
         for (int compress = 0; compress < 2; compress++) {
-            const char *how = compress == 1 ? "bf16" : "none";
+            const char *how = compress == 1 ? "bf16" : "none --strategy ssgd"; /* bf16 has no other */
             assert_int_equal(run("$bin/proteus run --reliable 3 --report report -- mf --data ratings --test other "
                                  "--rank 64 --iterations 30 --compress %s %s",
                                  how, more[m]),

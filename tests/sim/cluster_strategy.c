@@ -25,6 +25,7 @@ void cluster_strategy_draw(struct cluster *cluster) {
     cluster->terms.strategy = kept ? STRATEGY_AUTO : averages ? STRATEGY_ADPSGD : cluster->terms.strategy;
     cluster->terms.local_steps = 2 + (uint32_t)(drawn / 16 % (LOCAL_STEPS_MAX - 1));
     cluster->terms.clocks_per_iteration *= 1 + (uint32_t)(drawn / 64 % 3);
+    cluster->terms.ssgd_iterations = (uint32_t)(drawn / 192 % 3);
 }
 
 void cluster_strategy_control(struct cluster *cluster) {

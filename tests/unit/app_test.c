@@ -199,6 +199,10 @@ TEST(tables) {
     fixture = sound_app();
     fixture->tables[0].changes_given = 1;
     assert_refused(fixture, "table model: changes_given 1: expected mode AML_ADD and type AML_INT32 or AML_INT64");
+    fixture = sound_app();
+    fixture->tables[0].shares = 1;
+    fixture->tables[0].type = AML_INT32;
+    assert_refused(fixture, "table model: shares 1: expected at most width, mode AML_ADD, type AML_FLOAT32");
 }
 
 TEST(ready_optimizers) {

@@ -192,7 +192,9 @@ static void cluster_close(void *context) {
     partition_close(cluster->partition);
 }
 
-static struct cluster *cluster_open_with(unsigned workers, uint32_t staleness, bool compressed, bool steps) {
+enum kind { PLAIN, STEPS, SHARES };
+
+static struct cluster *cluster_open_with(unsigned workers, uint32_t staleness, bool compressed, enum kind kind) {
     struct cluster *cluster = calloc(1, sizeof *cluster);
     assert_non_null(cluster);
     at_end(cluster_close, cluster);
@@ -203,9 +205,10 @@ static struct cluster *cluster_open_with(unsigned workers, uint32_t staleness, b
                                                  .width = WIDTH,
                                                  .row_bytes = WIDTH * sizeof(float),
                                                  .rows = ROWS,
+                                                 .shares = kind == SHARES ? 1 + staleness : 0,
                                                  .compressed = compressed};
     cluster->job.shapes[0] = table_shape(&cluster->job.tables[0]);
-    if (steps) {
+    if (kind == STEPS) {
         add_steps(&cluster->job);
     }
     cluster->epoch = 1;
@@ -232,7 +235,7 @@ static struct cluster *cluster_open_with(unsigned workers, uint32_t staleness, b
 }
 
 static struct cluster *cluster_open(unsigned workers, uint32_t staleness, bool compressed) {
-    return cluster_open_with(workers, staleness, compressed, false);
+    return cluster_open_with(workers, staleness, compressed, PLAIN);
 }
 
 static float *worker_row(const struct worker *worker, uint32_t key) {
@@ -255,12 +258,19 @@ static void work(struct cluster *cluster, unsigned w) {
         if (chance(cluster, 3) == 0) {
             continue;
         }
+        const unsigned shares = cluster->job.tables[0].shares; /* of all elements but the last ones, then of each */
+        float *own = (float *)(void *)worker->cache.tables[0].shares.base + (size_t)key * shares;
+        for (unsigned s = 0; s < shares; s++) {
+            own[s] = key % 3 == 0 ? 0 : ldexpf(1, -(int)chance(cluster, 3));
+        }
         float *to = cluster->job.tables[0].apply != NULL ? worker_sum(worker, key) : worker_row(worker, key);
         cluster->updated[worker->clock][key] = true;
         for (unsigned i = 0; i < WIDTH; i++) {
             float delta = (float)chance(cluster, 4001) - 2000;
+            unsigned s = i + shares > WIDTH ? i + shares - WIDTH : 0;
+            float share = shares > 0 && own[s] != 0 && !worker->client.part.alone ? own[s] : 1;
             to[i] += delta;
-            cluster->added[key * WIDTH + i] += (double)delta;
+            cluster->added[key * WIDTH + i] += (double)(share * delta);
         }
         worker->cache.tables[0].touched.base[key] = 1;
     }
@@ -336,7 +346,7 @@ static void check_steps(const struct cluster *cluster, double tolerance) {
 TEST(steps_are_right) {
     for (unsigned s = 0; s < 6; s++) {
         bool compressed = s % 2 == 1;
-        struct cluster *cluster = cluster_open_with(s < 4 ? WORKERS : 1, s % 3, compressed, true);
+        struct cluster *cluster = cluster_open_with(s < 4 ? WORKERS : 1, s % 3, compressed, STEPS);
         for (uint64_t clock = 4; clock <= 200; clock += 4) {
             work_until(cluster, clock);
             check_steps(cluster, compressed ? 1 / 127.0 : 0);
@@ -361,6 +371,21 @@ TEST(sums_are_right) {
         for (uint64_t clock = 5; clock <= 300; clock += 5) {
             work_until(cluster, clock);
             check_sums(cluster);
+        }
+    }
+}
+
+/* Servers add, and workers see, the part of each change that the row's share says; all of it when nobody else works. */
+TEST(shares_of_changes_are_added) {
+    for (unsigned s = 0; s < 4; s++) {
+        struct cluster *cluster = cluster_open_with(s < 3 ? WORKERS : 1, s % 3, false, SHARES);
+        for (uint64_t clock = 5; clock <= 100; clock += 5) {
+            work_until(cluster, clock);
+            check_sums(cluster);
+            for (uint32_t key = 0; key < ROWS; key++) {
+                assert_memory_equal(worker_row(&cluster->workers[0], key), partition_row(cluster->partition, 0, key),
+                                    WIDTH * sizeof(float));
+            }
         }
     }
 }

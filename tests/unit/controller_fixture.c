@@ -205,6 +205,7 @@ void join(struct fake *fake, unsigned number, const char *name, enum node_tier t
     message.registration.job.clocks_per_iteration = terms->clocks_per_iteration;
     message.registration.job.local_steps = terms->local_steps > 0 ? terms->local_steps : 1;
     message.registration.job.strategy = terms->strategy;
+    message.registration.job.ssgd_iterations = terms->ssgd_iterations;
     message.registration.job.iterations = terms->iterations;
     message.registration.job.seconds = terms->seconds;
     message.registration.job.tolerance = terms->tolerance;

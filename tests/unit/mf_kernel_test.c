@@ -18,7 +18,6 @@ struct problem {
     struct mf_sgd sgd;
     unsigned char users_touched[USERS];
     unsigned char items_touched[ITEMS];
-    float item_rates[ITEMS];
     float user_penalties[USERS], item_penalties[ITEMS];
     struct mf_item ratings[RATINGS];
     size_t users_size, items_size;
@@ -75,7 +74,6 @@ static struct problem *problem_new(uint32_t rank, bool biases, size_t extra, boo
         mf_initial_row(1, 1, slot, rank, biases, row_of(problem->sgd.items, stride, slot));
     }
     for (size_t slot = 0; slot < ITEMS; slot++) {
-        problem->item_rates[slot] = 0.001F * (float)(slot + 1);
         problem->item_penalties[slot] = 0.02F * (float)(slot + 1);
     }
     for (size_t slot = 0; slot < USERS; slot++) {
@@ -115,7 +113,6 @@ static void assert_rows_near(const unsigned char *got, const unsigned char *expe
 
 /* Gives each row its own rates and penalties. */
 static void give_rates(struct problem *problem) {
-    problem->sgd.item_rates = problem->item_rates;
     problem->sgd.user_penalties = problem->user_penalties;
     problem->sgd.item_penalties = problem->item_penalties;
 }
@@ -141,7 +138,7 @@ static double reference_sgd_pass(const struct mf_sgd *sgd, const struct mf_item 
         float error = reference_error(sgd, &ratings[i], p, q);
         sum += (double)error * (double)error;
         error = mf_clipped(error, sgd->clip);
-        float item_rate = sgd->item_rates != NULL ? sgd->item_rates[ratings[i].item] : sgd->rate;
+        float item_rate = sgd->rate;
         for (uint32_t k = 0; k < sgd->rank; k++) {
             float old_p = p[k];
             p[k] += sgd->rate * (error * q[k] - sgd->lambda * old_p);
@@ -252,15 +249,13 @@ TEST(reference_follows_the_formulas) {
 
         float same_user[4] = {0.5F, -1.0F, 0.25F, 0};
         float same_item[4] = {2.0F, 1.0F, -0.5F, 0};
-        const float item_rates[1] = {0.025F};
         sgd.users = (unsigned char *)same_user;
         sgd.items = (unsigned char *)same_item;
-        sgd.item_rates = item_rates;
         assert_near(kernels[v].sgd_pass(&sgd, &rating, 1), 4.0, 1e-6);
         assert_memory_equal(same_user, user, sizeof user);
-        assert_near((double)same_item[0], 2.0 + 0.025 * (2 * 0.5 - 0.5 * 2.0), 1e-6);
-        assert_near((double)same_item[1], 1.0 + 0.025 * (2 * -1.0 - 0.5 * 1.0), 1e-6);
-        assert_near((double)same_item[2], -0.5 + 0.025 * (2 + 0.2 * 0.5), 1e-6);
+        assert_near((double)same_item[0], 2.0 + 0.1 * (2 * 0.5 - 0.5 * 2.0), 1e-6);
+        assert_near((double)same_item[1], 1.0 + 0.1 * (2 * -1.0 - 0.5 * 1.0), 1e-6);
+        assert_near((double)same_item[2], -0.5 + 0.1 * (2 + 0.2 * 0.5), 1e-6);
     }
 }
 
@@ -391,21 +386,19 @@ TEST(learns_what_can_be_learned) {
     assert_true(last < first / 1000);
 }
 
-TEST(item_rate_bounds_the_sum_of_steps) {
-    assert_near((double)mf_item_rate(0.025F, 1.0F, 1, 1e6F), 0.025, 1e-7);
-    assert_near((double)mf_item_rate(0.025F, 1.0F, 16, 0), 0.025, 1e-7);
-    assert_near((double)mf_item_rate(0.025F, 1.0F, 16, 1), 0.025, 1e-3);
-    for (unsigned nodes = 2; nodes <= 4096; nodes *= 2) {
-        for (float ratings = 1; ratings < 1e7F; ratings *= 3) {
-            for (float limit = 1; limit > 0.2F; limit /= 2) {
-                /* The nodes' steps, `ratings / nodes` each, together go as far as those of one node. */
-                double way = nodes * -expm1(-(double)mf_item_rate(0.025F, limit, nodes, ratings) * (double)ratings /
-                                            nodes / (double)limit);
-                assert_near(way, -expm1(-0.025 * (double)ratings / (double)limit), 1e-5);
-                assert_true(mf_item_rate(0.025F, limit, nodes, ratings) * ratings < 1.4F * limit);
+TEST(shares_bound_the_sum_of_changes) {
+    for (unsigned nodes = 1; nodes <= 4096; nodes *= 2) {
+        for (float ratings = 0; ratings < 1e7F; ratings = 3 * ratings + 1) {
+            for (float limit = 1.5F; limit > 0.2F; limit /= 2) {
+                double each = -expm1(-0.025 * (double)ratings / nodes); /* a node's way to the goal */
+                double share = (double)mf_item_share(0.025F, limit, nodes, ratings);
+                assert_true(share > 0 && share <= 1 && nodes * each * share < (double)limit * (1 + 1e-6));
+                assert_true(share == 1 || nodes * each * share > (double)limit * (1 - 1e-6));
             }
         }
     }
+    assert_true(mf_item_share(0.1F, 1.5F, 1, 1e6F) == 1);
+    assert_near((double)mf_item_share(0.1F, 1.5F, 8, 1e6F), 1.5 / 8, 1e-6);
 }
 
 TEST(initial_rows_are_a_pure_function) {

@@ -47,6 +47,7 @@ static const struct wire_field {
     FIELD(MESSAGE_REGISTER, WHOLE, registration.job.clocks_per_iteration, 1U << 20),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.job.local_steps, WIRE_LOCAL_STEPS_MAX),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.job.strategy, STRATEGY_AUTO),
+    FIELD(MESSAGE_REGISTER, WHOLE, registration.job.ssgd_iterations, 1U << 20),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.job.iterations, CLOCK),
     FIELD(MESSAGE_REGISTER, REAL, registration.job.seconds, 0),
     FIELD(MESSAGE_REGISTER, REAL, registration.job.tolerance, 0),

@@ -37,6 +37,7 @@ void cache_close(struct cache *cache) {
         arena_close(&table->base);
         arena_close(&table->sums);
         arena_close(&table->touched);
+        arena_close(&table->shares);
         arena_close(&table->updated);
         arena_close(&table->given);
         arena_close(&table->keys);
@@ -63,6 +64,9 @@ static int each_arena(struct cache_table *table, int (*make)(struct arena *arena
     }
     if (result == 0 && cache_summed(table)) {
         result = make(&table->sums, slots * table->stride);
+    }
+    if (result == 0 && table->spec->shares > 0) {
+        result = make(&table->shares, slots * table->spec->shares * sizeof(float));
     }
     if (result == 0 && table_steps_locally(table->spec)) {
         result = make(&table->updated, slots);

@@ -39,6 +39,8 @@ struct cache_table {
                           is what was sent, and rows - base is what rounding has left unsent */
     struct arena sums; /* only with cache_summed: the sums of updates, with what rounding has left unsent */
     struct arena touched; /* a byte per slot: the row, or its sum for the servers, was changed since the last flush */
+    struct arena
+        shares; /* only with shares, so many floats per slot: what part of the row's change is flushed; 0: all */
     struct arena updated; /* only with table_steps_locally, a byte per slot: the sum was changed since the last step */
     struct arena given;   /* with changes_given, a byte per slot: changes were given since the last flush */
     struct arena keys;    /* uint64_t per slot */

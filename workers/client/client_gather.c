@@ -69,14 +69,28 @@ static size_t gather_sum(const struct row_shape *shape, unsigned char *value, un
         }                                                                                                              \
     } while (0)
 
-/* Scales a row's changes by this origin's share. The servers' sum of all origins' changes is then the mean of their
- * rows, weighted by shares. */
+/* Scales a row's changes. By this origin's share of the data: the servers' sum of all origins' changes is then the mean
+ * of their rows, weighted by shares. */
 static void scale_changes(enum aml_type type, uint32_t width, unsigned char *row, const unsigned char *base,
                           double share) {
     if (type == AML_FLOAT32) {
         SCALE_CHANGES(float);
     } else {
         SCALE_CHANGES(double);
+    }
+}
+
+/* Scales a row's changes by the shares that the app has set (aml_rows.shares). */
+static void scale_by_shares(const struct cache_table *table, uint32_t slot, const float *shares) {
+    const size_t element = aml_type_size(table->shape->type);
+    const uint32_t count = table->spec->shares;
+    const uint32_t first = table->shape->width - (count - 1); /* elements of the first share */
+    for (uint32_t s = 0; s < count; s++) {
+        size_t at = s == 0 ? 0 : (first + s - 1) * element;
+        if (shares[s] != 0 && shares[s] != 1) {
+            scale_changes(table->shape->type, s == 0 ? first : 1, cache_row(table, slot) + at,
+                          cache_base(table, slot) + at, (double)shares[s]);
+        }
     }
 }
 
@@ -91,7 +105,8 @@ static void scale_changes(enum aml_type type, uint32_t width, unsigned char *row
  *                        difference between row and base, through pushes and restores (client_apply), until the row is
  *                        flushed again
  *
- * Changes of averaged tables are first scaled, in the cache too, so that row - base remains what is flushed.
+ * Changes of averaged tables, and of tables with shares, are first scaled, in the cache too, so that row - base remains
+ * what is flushed. (With a rounding encoding and shares, what was left unsent is scaled once more.)
  *
  * Where the servers make an optimizer's steps, the sums of updates are encoded (gather_sum): there is no base. */
 static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
@@ -104,6 +119,7 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
     const bool put = table->spec->mode == AML_PUT;
     const bool mean = client->part.averages || table->spec->states || table_optimized(table->spec);
     const bool scales = share != 1 && table->spec->averaged && mean;
+    const float *shares = client->part.alone ? NULL : (const float *)(const void *)table->shares.base;
     unsigned char *zeros = table_stepped(table->spec) ? memory_zeroed(1, shape->row_bytes) : NULL;
     struct buffer *values = buffer_new(count * codec->bytes_max(shape));
     unsigned char *value = values->data;
@@ -114,6 +130,8 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
         table->touched.base[slot] = 0;
         if (scales) {
             scale_changes(shape->type, shape->width, cache_row(table, slot), cache_base(table, slot), share);
+        } else if (shares != NULL) {
+            scale_by_shares(table, slot, shares + (size_t)slot * table->spec->shares);
         }
         if (zeros != NULL) {
             value += gather_sum(shape, value, cache_sum(table, slot), zeros);

@@ -161,7 +161,9 @@ static void make_table(struct table_spec *spec, const struct aml_table *table, b
                                 .whole = table->whole != 0,
                                 .compressed = compress && table->type == AML_FLOAT32 && table->mode == AML_ADD,
                                 .sparse = counts && (table->width >= TABLE_SPARSE_WIDTH || table->changes_given),
-                                .averaged = averages && table_is_real(table) && table->mode == AML_ADD,
+                                .averaged =
+                                    averages && table_is_real(table) && table->mode == AML_ADD && table->shares == 0,
+                                .shares = table->shares,
                                 .given = table->changes_given != 0,
                                 .start = table->start,
                                 .context = context,
@@ -263,10 +265,10 @@ static int check_strategy(const struct runtime *runtime, struct error *error) {
     }
     for (unsigned t = 0; t < app->table_count; t++) {
         bool stepped = app->tables[t].apply != NULL || app->tables[t].apply_rows != NULL;
-        if (app->tables[t].mode != AML_ADD || (stepped && table_is_real(&app->tables[t]) && !app->tables[t].whole)) {
+        if (stepped && table_is_real(&app->tables[t]) && !app->tables[t].whole) {
             return error_set(error, AML_EINPUT,
-                             "--strategy %s: table %s can't be averaged: expected AML_ADD, and no optimizer unless "
-                             "every node has the table as a whole (aml_table.whole)",
+                             "--strategy %s: table %s can't be averaged: expected no optimizer unless every node has "
+                             "the table as a whole (aml_table.whole)",
                              name, app->tables[t].name);
         }
         if (runtime->options.strategy == STRATEGY_ADPSGD && table_is_real(&app->tables[t]) && !app->tables[t].whole) {
@@ -529,6 +531,7 @@ static int make_registration(struct runtime *runtime, struct error *error) {
     job->clocks_per_iteration = (uint32_t)options->clocks_per_iteration;
     job->local_steps = (uint32_t)options->local_steps;
     job->strategy = (uint8_t)options->strategy;
+    job->ssgd_iterations = options->strategy == STRATEGY_SSGD ? 0 : (uint32_t)runtime->app->ssgd_iterations;
     job->iterations = (uint64_t)options->iterations;
     job->seconds = options->seconds;
     job->tolerance = options->tolerance;
@@ -1491,6 +1494,13 @@ enum aml_strategy aml_strategy(const aml_worker *worker) {
                : AML_SSGD;
 }
 
+unsigned aml_local_steps(const aml_worker *worker) {
+    const struct runtime *runtime = worker->runtime;
+    return !allowed(worker, CALL_CLOCK | CALL_PART, "aml_local_steps") ? 1
+           : runtime->command.stepwise                                 ? runtime->node.work.steps
+                                                                       : runtime->command.parts;
+}
+
 unsigned aml_local_step(const aml_worker *worker) {
     return allowed(worker, CALL_CLOCK | CALL_PART, "aml_local_step") ? worker->runtime->command.step : 0;
 }
@@ -1688,6 +1698,7 @@ struct aml_rows aml_table_rows(aml_worker *worker, unsigned table) {
                               .touched = cache_marks(rows),
                               .count = rows->count,
                               .sums = cache_summed(rows) ? rows->sums.base : NULL,
+                              .shares = (float *)(void *)rows->shares.base,
                               .unchecked = rows->count,
                               .changeable = cache_summed(rows) ? 0 : rows->count,
                               .checks = &worker->check.rows[table],

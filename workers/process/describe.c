@@ -177,6 +177,13 @@ static int check_table_rows(const struct aml_app *app, const struct aml_table *t
         return AML_EINPUT;
     }
     bool whole_numbers = table->type == AML_INT32 || table->type == AML_INT64;
+    if (table->shares > 0 && (table->mode != AML_ADD || whole_numbers || stepped || table->shares > table->width)) {
+        return error_set(
+            error, AML_EINPUT,
+            "table %s: shares %u: expected at most width, mode AML_ADD, type AML_FLOAT32 or AML_FLOAT64, and "
+            "no apply",
+            table->name, table->shares);
+    }
     if (table->changes_given && app->lots) {
         return error_set(error, AML_EINPUT, "table %s: changes_given 1: expected 0 in an app with lots 1", table->name);
     }
@@ -403,5 +410,7 @@ int describe_check(const struct aml_app *app, struct error *error) {
                  : check_range(app, "clocks_per_iteration", app->clocks_per_iteration, DESCRIBE_CLOCKS_MAX, error);
     result =
         result != 0 ? result : check_range(app, "evaluate_every", app->evaluate_every, DESCRIBE_ITERATIONS_MAX, error);
+    result =
+        result != 0 ? result : check_range(app, "ssgd_iterations", app->ssgd_iterations, DESCRIBE_CLOCKS_MAX, error);
     return result != 0 ? result : check_steering(app, error);
 }

@@ -136,8 +136,9 @@ void controller_close(struct controller *controller) {
 static bool job_terms_equal(const struct job_terms *a, const struct job_terms *b) {
     return strcmp(a->app, b->app) == 0 && a->digest == b->digest && a->staleness == b->staleness &&
            a->clocks_per_iteration == b->clocks_per_iteration && a->local_steps == b->local_steps &&
-           a->strategy == b->strategy && a->iterations == b->iterations && a->seconds == b->seconds &&
-           a->tolerance == b->tolerance && a->tolerance_iterations == b->tolerance_iterations;
+           a->strategy == b->strategy && a->ssgd_iterations == b->ssgd_iterations && a->iterations == b->iterations &&
+           a->seconds == b->seconds && a->tolerance == b->tolerance &&
+           a->tolerance_iterations == b->tolerance_iterations;
 }
 
 /* Whether a job with the terms `new` can resume a checkpoint with the terms `old`. Strategy and stopping criteria may
@@ -146,6 +147,7 @@ static bool job_terms_resumable(const struct job_terms *new, const struct job_te
     struct job_terms same = *old;
     same.strategy = new->strategy;
     same.local_steps = new->local_steps;
+    same.ssgd_iterations = new->ssgd_iterations;
     same.iterations = new->iterations;
     same.seconds = new->seconds;
     same.tolerance = new->tolerance;
@@ -237,9 +239,10 @@ static bool is_refused_for_all(const struct controller *controller) {
     return controller->options.observed && controller->phase == PHASE_GATHER && controller->member_count == 0;
 }
 
-/* Sets the strategy with which the job begins: the requested one; for `auto` S-SGD, or the checkpoint's strategy. If
- * the checkpoint's clock is within a group of local steps, the rest of the group keeps the checkpoint's strategy. If
- * groups now have another length, S-SGD is used until the next group begins (group_is_cut). */
+/* Sets the strategy with which the job begins: the requested one, after the iterations that begin with S-SGD; for
+ * `auto` S-SGD, or the checkpoint's strategy. If the checkpoint's clock is within a group of local steps, the rest of
+ * the group keeps the checkpoint's strategy. If groups now have another length, S-SGD is used until the next group
+ * begins (group_is_cut). */
 static void take_strategy(struct controller *controller) {
     const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
     enum strategy asked = (enum strategy)controller->job.terms.strategy;
@@ -247,7 +250,9 @@ static void take_strategy(struct controller *controller) {
     bool same = controller->job.resumed_clocks.local_steps == clocks.local_steps;
     controller->plan.strategy = same ? before : STRATEGY_SSGD;
     controller->plan.next_strategy = asked != STRATEGY_AUTO ? asked : before;
-    controller->plan.strategy_from = strategy_boundary(&clocks, controller->plan.restore + 1);
+    uint64_t from = (uint64_t)controller->job.terms.ssgd_iterations * clocks.per_iteration + 1;
+    from = from > controller->plan.restore + 1 ? from : controller->plan.restore + 1;
+    controller->plan.strategy_from = strategy_boundary(&clocks, from);
     controller->change.strategy = controller->plan.next_strategy;
 }
 
