@@ -70,10 +70,6 @@ enum { SAMPLES_MIN_RARE = 10000, ITERATIONS_RARE = 4, ENOUGH_RARE = 300000 };
 /* --batch 0 for these lines: the default iterations, up to ITERATIONS_RARE, have STEPS_RARE steps, if that needs no
  * steps of more than BATCH_MAX_RARE samples. */
 enum { STEPS_RARE = 64, BATCH_MAX_RARE = 8192 };
-/* --clocks-per-iteration 0 for these lines: a clock has STEPS_OF_CLOCK_RARE steps, or fewer, so that an iteration has
- * at least CLOCKS_MIN_RARE clocks. Few samples share a slot, so nodes need not see each other's steps at once
- * (docs/mlr.md). */
-enum { STEPS_OF_CLOCK_RARE = 4, CLOCKS_MIN_RARE = 16 };
 /* The number of first Criteo lines that are drawn, and the result with which their sink then ends the reading. */
 enum { DRAWN_CRITEO = 4000, DRAWN_ALL = 1 };
 /* --lambda -1 when no sample could be drawn to choose lambda. */
@@ -430,9 +426,6 @@ static int64_t default_iterations(const struct mlr *mlr, int64_t clocks) {
 /* Sets the job's clocks and iterations, and how the rate falls over them. */
 static void choose_clocks(aml_worker *worker, struct mlr *mlr, struct aml_app *app) {
     double steps = fmax(round(samples_input_training(&mlr->input) / (double)mlr->chosen.batch), 1);
-    if (rare_steps(mlr)) {
-        steps = fmax(ceil(steps / STEPS_OF_CLOCK_RARE), fmin(steps, CLOCKS_MIN_RARE));
-    }
     /* With one step per clock, the number of nodes changes only the speed. */
     int64_t clocks = (int64_t)fmin(steps, CLOCKS_MAX);
     int64_t given = aml_iterations(worker);
@@ -487,7 +480,7 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     choose_clocks(worker, mlr, app);
     mlr->kernel = mlr_kernel_choose();
     optimizer_declare(&mlr->optimizer, &app->tables[WEIGHTS]);
-    app->strategies = mlr->input.dense && server_steps(mlr);
+    app->strategies = mlr->input.dense == server_steps(mlr);
     app->steering = mlr->optimizer.kind == OPTIMIZER_FTRL ? steering_of_ftrl : steering;
     mlr->narrow = mlr->input.dense && (mlr->momentum == 0 || server_steps(mlr)) &&
                   mlr_narrow_choose(mlr->input.survey.features, mlr->input.survey.labels.count, &mlr->narrow_kernel);
@@ -496,7 +489,7 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     result = samples_input_declare_transforms(worker, &mlr->input, app);
     /* AdaGrad and FTRL add up the squares of all gradients. These are larger when a step has fewer samples, so local
      * steps would become too short. */
-    learner_choose_strategy(worker, app, kind == OPTIMIZER_ADAM || kind == OPTIMIZER_MOMENTUM);
+    learner_choose_strategy(worker, app, kind == OPTIMIZER_ADAM || kind == OPTIMIZER_MOMENTUM || rare_steps(mlr));
     return result != 0 ? result : choose_device(worker, mlr);
 }
 
@@ -890,7 +883,8 @@ static int mlr_train(aml_worker *worker, void *context, const void *items, size_
     int result = 0;
     double samples = step_samples(worker, mlr, &steps);
     /* The part of a step's samples by whose number its gradient is divided: local steps are by this node's own. */
-    double own = aml_averages(worker) ? aml_share(worker) : 1;
+    bool local = server_steps(mlr) ? aml_averages(worker) : aml_strategy(worker) != AML_SSGD;
+    double own = local ? aml_share(worker) : 1;
     if (mlr->input.dense && !mlr->chosen.constant) {
         memset(batch->touched, 1, (size_t)mlr->input.survey.features + 1);
     }
@@ -906,9 +900,9 @@ static int mlr_train(aml_worker *worker, void *context, const void *items, size_
                                         .velocity = mlr->velocity,
                                         .paces = mlr->paces};
         /* This node's share of the step's L2 is its share of the samples. */
-        double share = mlr->input.dense ? (double)(end - first) / samples : 1 / samples;
+        double share = (mlr->input.dense ? (double)(end - first) : 1) / (samples * own);
         batch->step.decay = server_steps(mlr) ? 0 : (float)fmin(rate * mlr->chosen.lambda * share, 1);
-        batch->step.l2 = sends_l2(mlr) ? (float)(mlr->chosen.lambda / samples) : 0;
+        batch->step.l2 = sends_l2(mlr) ? (float)(mlr->chosen.lambda / (samples * own)) : 0;
         result = take_slices(worker, mlr, &items, end - first, end == count, &values);
     }
     *operations = 4 * (double)values * mlr->input.survey.labels.count;

@@ -243,8 +243,11 @@ static int take_strategy(struct runtime *runtime, struct error *error) {
         return error_set(error, AML_EINPUT, "--local-steps %lld: expected 1 with --strategy ssgd",
                          (long long)options->local_steps);
     }
-    int64_t steps = options->clocks_per_iteration / LOCAL_STEPS_PART;
+    const int64_t clocks = options->clocks_per_iteration;
+    int64_t steps = (clocks + LOCAL_STEPS_PART - 1) / LOCAL_STEPS_PART;
     steps = steps < LOCAL_STEPS_MIN ? LOCAL_STEPS_MIN : steps > LOCAL_STEPS_MAX ? LOCAL_STEPS_MAX : steps;
+    const int64_t groups = (clocks + steps - 1) / steps;
+    steps = (clocks + groups - 1) / groups; /* no short group at the end */
     steps = options->strategy == STRATEGY_SSGD ? 1 : steps;
     options->local_steps = options->local_steps > 0 ? options->local_steps : steps;
     return 0;
