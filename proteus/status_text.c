@@ -67,6 +67,9 @@ static void print_job(FILE *stream, const struct report_line *status) {
         fprintf(stream, "stage 2 above %.3g transient nodes per reliable one, stage 3 above %.3g\n",
                 status->threshold_2, fmax(status->threshold_3, 0));
     }
+    if (status->waiting_for != NULL) {
+        fprintf(stream, "waiting for %.1f s, for %s\n", fmax(status->waiting_seconds, 0), status->waiting_for);
+    }
     char feeders[STATUS_FEEDERS_TEXT];
     status_feeders_text(status, feeders);
     if (feeders[0] != '\0') {

@@ -145,6 +145,8 @@ static const struct layout LAYOUTS[] = {
                                U64(heartbeat.ready, ANY),
                                U64(heartbeat.committed, CLOCK),
                                ID(heartbeat.silent),
+                               U8(heartbeat.waits, NODE_WAITS - 1),
+                               ID(heartbeat.waits_on),
 #define NUMBER(types, kind, name, field, most, label, meaning) U64(heartbeat.numbers.field, most),
 #include "agileml/wire/report_keys.def"
                            }},

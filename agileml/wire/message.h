@@ -286,6 +286,8 @@ struct message_heartbeat {
     uint64_t ready;
     uint64_t committed; /* the last commit point that the node's client knows to be committed */
     actor_id silent;    /* the node (part 0) of a server that has been silent beyond the timeout; 0: none */
+    uint8_t waits;      /* enum node_waits */
+    actor_id waits_on;  /* of which node (part 0) it waits; 0: no certain one */
     struct node_numbers numbers;
 };
 
@@ -644,6 +646,17 @@ enum node_state {
     NODE_LOADED = 2,      /* has its data and its rows' first state: ready for clock 1 */
     NODE_STARTED = 3,     /* has received START */
     NODE_FINISHED = 4     /* has finished the last clock */
+};
+
+/* What a node waits for before it can begin its next work. */
+enum node_waits {
+    NODE_WAITS_NOT, /* it works */
+    NODE_WAITS_INPUT,   /* its data: it reads, or asks other nodes, or the controller has not compared it */
+    NODE_WAITS_ROWS,    /* the state of rows, of a server */
+    NODE_WAITS_COMMIT,  /* a commit point, of a server */
+    NODE_WAITS_BARRIER, /* to be allowed beyond the barrier's clock */
+    NODE_WAITS_TURN,    /* it has no clock to begin */
+    NODE_WAITS          /* how many there are */
 };
 
 struct wire_endpoint {

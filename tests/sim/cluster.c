@@ -685,14 +685,18 @@ static void job_run(struct cluster *cluster) {
     while (result->violation[0] == '\0' && !job_ended(cluster)) {
         if (!sim_step(cluster->sim) || sim_now(cluster->sim) > deadline_us(cluster) || ++steps > CLUSTER_STEPS_MAX) {
             const struct controller *controller = &cluster->control.controller;
+            char waits[WAITING_TEXT_MAX] = "";
+            if (cluster->control.running) {
+                waiting_describe(controller, waits);
+            }
             cluster_violation(cluster, cluster->run.forged ? "ended" : "I8",
                               "not ended after %llu steps, begun clock %llu, committed %llu; controller: phase %u, "
-                              "change %u, epoch %llu, version %llu, completed %llu, final %llu",
+                              "change %u, epoch %llu, version %llu, completed %llu, final %llu, waiting for %s",
                               (unsigned long long)steps, (unsigned long long)cluster->seen.begun,
                               (unsigned long long)cluster->seen.committed, controller->phase, controller->change.state,
                               (unsigned long long)controller->plan.epoch, (unsigned long long)controller->plan.version,
                               (unsigned long long)controller->progress.completed,
-                              (unsigned long long)controller->job.final);
+                              (unsigned long long)controller->job.final, waits);
         }
     }
     if (sim_statistics(cluster->sim)->refused > 0) {

@@ -83,6 +83,59 @@ TEST(a_long_clock_is_no_failure) {
     }
 }
 
+/* Lets `us` pass, in which node 0 waits for rows of node 1, and node 1 says that it `waits`. */
+static void stand_still(struct fake *fake, uint64_t us, enum node_waits waits) {
+    for (uint64_t passed = 0; passed < us; passed += HEARTBEAT_MS * UINT64_C(1000)) {
+        for (unsigned n = 0; n < 2; n++) {
+            struct message message = {.type = MESSAGE_HEARTBEAT};
+            message.heartbeat = (struct message_heartbeat){.state = NODE_STARTED,
+                                                           .clock = 1,
+                                                           .barrier = fake->controller.barrier.number,
+                                                           .version = fake->controller.plan.version,
+                                                           .ready = fake->controller.plan.version,
+                                                           .waits = n == 0 ? NODE_WAITS_ROWS : (uint8_t)waits,
+                                                           .waits_on = n == 0 ? node(1) : ACTOR_NONE};
+            give(fake, n, &message);
+            forget(fake);
+        }
+        tick(fake, HEARTBEAT_MS * UINT64_C(500));
+        tick(fake, HEARTBEAT_MS * UINT64_C(500));
+        forget(fake);
+    }
+}
+
+static bool status_has(struct fake *fake, const char *text) {
+    char *status = report_status(&fake->controller);
+    bool has = strstr(status, text) != NULL;
+    free(status);
+    return has;
+}
+
+/* When nothing moves, the report says after a failure timeout what is awaited of whom, and again when it has lasted
+ * twice as long. A node that works may take six timeouts. */
+TEST(a_standstill_is_told) {
+    const uint64_t timeout_us = TIMEOUT_MS * UINT64_C(1000);
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+    fake_start(fake);
+    begin(fake);
+    progress(fake, 0, 1);
+    stand_still(fake, timeout_us * 5, NODE_WAITS_NOT);
+    assert_int_equal(lines_with(fake, "\"event\":\"waiting\""), 0);
+    assert_true(status_has(fake, "\"waiting_for\":\"clock 1: two (works)\""));
+    stand_still(fake, timeout_us * 2, NODE_WAITS_NOT);
+    assert_int_equal(lines_with(fake, "for clock 1: two (works)"), 1);
+    stand_still(fake, timeout_us * 4, NODE_WAITS_NOT);
+    assert_int_equal(lines_with(fake, "\"event\":\"waiting\""), 1);
+    progress(fake, 1, 1);
+    stand_still(fake, timeout_us / 4, NODE_WAITS_COMMIT);
+    assert_false(status_has(fake, "waiting_for"));
+    stand_still(fake, timeout_us * 3 / 2, NODE_WAITS_COMMIT);
+    assert_int_equal(lines_with(fake, "for clock 2: node-1 (waits for rows of two), two (waits for a commit)"), 1);
+    stand_still(fake, timeout_us, NODE_WAITS_COMMIT);
+    assert_int_equal(lines_with(fake, "for clock 2: node-1"), 2);
+    assert_int_equal(fake->controller.member_count, 2);
+}
+
 /* A server does not promise its part of a checkpoint. Each attempt is put off, but the wait is not extended. */
 TEST(a_checkpoint_has_to_be_promised) {
     char root[ROOT_BYTES];

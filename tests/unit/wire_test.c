@@ -99,6 +99,8 @@ static const struct wire_field {
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.ready, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.committed, CLOCK),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.silent, UINT64_MAX),
+    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.waits, NODE_WAITS - 1),
+    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.waits_on, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.progress, CLOCK),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.catch_up, CLOCK),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.barrier, UINT64_MAX),

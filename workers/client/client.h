@@ -354,6 +354,8 @@ __attribute__((format(printf, 3, 4))) void client_accuse(struct client *client, 
                                                          ...);
 /* Adds the measured waits to `message`, a WAITS, and resets them. False: nothing was measured. */
 bool client_take_waits(struct client *client, struct message *message);
+/* What the client waits for: NODE_WAITS_ROWS or NODE_WAITS_COMMIT and a server, or NODE_WAITS_NOT. */
+enum node_waits client_waits_on(const struct client *client, actor_id *server);
 /* The server that has been silent for longest while we wait for it, and since when; ACTOR_NONE: we wait for none. */
 actor_id client_silent(const struct client *client, uint64_t *since_us);
 /* Subtracts the last `late_us` microseconds, in which this process stood still, from every server's silence. No server

@@ -163,6 +163,20 @@ uint64_t client_timer(struct client *client) {
     return next;
 }
 
+enum node_waits client_waits_on(const struct client *client, actor_id *server) {
+    enum node_waits waits = NODE_WAITS_NOT;
+    for (uint32_t p = 0; p < client->partition_count && waits != NODE_WAITS_ROWS; p++) {
+        const struct client_partition *partition = &client->partitions[p];
+        bool rows = partition->now.open || partition->restoring || partition->pieces.pull != 0 ||
+                    client_arrived(partition) < client->wanted;
+        if (client_awaited(client, partition)) {
+            waits = rows || partition->next.open ? NODE_WAITS_ROWS : NODE_WAITS_COMMIT;
+            *server = !rows && partition->next.open ? partition->next.server : partition->now.server;
+        }
+    }
+    return waits;
+}
+
 actor_id client_silent(const struct client *client, uint64_t *since_us) {
     actor_id silent = ACTOR_NONE;
     for (uint32_t p = 0; p < client->partition_count; p++) {

@@ -141,6 +141,7 @@ static void send_heartbeat(struct node *node) {
     message.heartbeat.ready = node->ready;
     message.heartbeat.committed = node->contact.told_committed = node->client.committed;
     message.heartbeat.silent = silent_node(node);
+    message.heartbeat.waits = (uint8_t)node_work_waits(node, &message.heartbeat.waits_on);
     node_reports_count(node, &message.heartbeat.numbers);
     node_send(node, &message);
     node->contact.heartbeat_us = node_now(node) + node->contact.heartbeat_ms * UINT64_C(1000);

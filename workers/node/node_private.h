@@ -119,6 +119,8 @@ void node_work_close(struct node *node);
 void node_work_take_assignments(struct node *node);
 /* Begins one thing that can begin now. True when there was one. */
 bool node_work_advance(struct node *node);
+/* What the node waits for before it can begin its next work. *on: of which node; ACTOR_NONE: of no certain one. */
+enum node_waits node_work_waits(const struct node *node, actor_id *on);
 /* Whether this node has done all its clocks and has the last clock's state, which shows that its flushes arrived. */
 bool node_work_is_through(const struct node *node);
 void node_work_receive_evaluate(struct node *node, const struct message *message);

@@ -321,6 +321,29 @@ static bool is_busy(const struct node *node) {
     return node->work.activity == NODE_COMPUTING || node->work.activity == NODE_EVALUATING || node->work.occupied;
 }
 
+enum node_waits node_work_waits(const struct node *node, actor_id *on) {
+    *on = ACTOR_NONE;
+    if (is_busy(node)) {
+        return NODE_WAITS_NOT;
+    }
+    enum node_waits waits = NODE_WAITS_TURN;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        uint64_t next = assignment_next(node, assignment);
+        if (next != WIRE_CLOCK_NEVER && node->work.sets[assignment->set].state < SET_PREPARED) {
+            return NODE_WAITS_INPUT;
+        }
+        waits = next != WIRE_CLOCK_NEVER && node_held_at(node, next - 1) ? NODE_WAITS_BARRIER : waits;
+    }
+    actor_id server = ACTOR_NONE;
+    enum node_waits awaits = client_waits_on(&node->client, &server);
+    if (awaits != NODE_WAITS_NOT) {
+        *on = actor_node(server);
+        return awaits;
+    }
+    return waits;
+}
+
 static bool services_advance(struct node *node) {
     FOR_SERVICES (node, service, advance) {
         if (service->advance(node)) {

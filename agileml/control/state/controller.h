@@ -21,6 +21,7 @@
 #include "agileml/control/state/stages.h"
 #include "agileml/control/state/store.h"
 #include "agileml/control/state/strategies.h"
+#include "agileml/control/state/waiting.h"
 #include "agileml/net/io.h"
 #include "agileml/wire/plan.h"
 
@@ -182,6 +183,7 @@ struct member {
     struct silence silence;
     struct member_pulse pulse;
     struct owed owed;
+    struct member_waiting waiting;
     uint64_t joined_us;
     struct member_usage usage;
     struct member_feeding feeding;
@@ -503,6 +505,7 @@ struct controller_features {
     struct tuner stages;
     struct rebalance rebalance;
     struct feeding feeding;
+    struct waiting waiting;
 };
 
 struct controller {

@@ -221,6 +221,8 @@ void save_step(struct controller *controller);
 /* Sends SAVE to the member if this member is to save the model. Repeated with each heartbeat. */
 void save_send(struct controller *controller, const struct member *member);
 void save_receive(struct controller *controller, const struct member *member, const struct message *message);
+/* Whether this member is to save the model in the present attempt. */
+bool save_is_asked_of(const struct controller *controller, const struct member *member);
 
 /* ---- nodes.c ---- */
 
@@ -297,6 +299,8 @@ void progress_receive(struct controller *controller, struct member *member, cons
 void progress_recover(struct controller *controller, uint64_t restore, const actor_id *takeover);
 /* Sends EVALUATE to the member for all evaluations that it has not reported. */
 void progress_ask(struct controller *controller, const struct member *member);
+/* Lists the origins whose reports the next clock lacks, and returns how many they are. The caller frees the list. */
+unsigned progress_missing(const struct controller *controller, actor_id **origins);
 /* Completes the clocks that can be completed. */
 void progress_step(struct controller *controller);
 

@@ -217,6 +217,21 @@ static bool clock_reported(const struct controller *controller, const struct clo
     return found == expected && (expected > 0 || clock <= controller->plan.restore);
 }
 
+unsigned progress_missing(const struct controller *controller, actor_id **origins) {
+    const uint64_t clock = controller->progress.completed + 1;
+    const struct clock_window *window = window_at(controller, clock);
+    unsigned capacity = 0;
+    unsigned missing = 0;
+    *origins = NULL;
+    unsigned expected = schedule_origins(&controller->plan.schedule, clock, origins, &capacity);
+    for (unsigned o = 0; o < expected; o++) {
+        if (window == NULL || !has_reported(controller, window, (*origins)[o])) {
+            (*origins)[missing++] = (*origins)[o];
+        }
+    }
+    return missing;
+}
+
 /* Returns how many nodes have worked on the clock. */
 static uint64_t clock_nodes(const struct clock_window *window) {
     uint64_t nodes = 0;

@@ -20,7 +20,7 @@ static bool can_save(const struct member *member) {
 /* Returns the node that runs the app's finish function in this attempt. It is the first reliable node, as users look
  * for the model there; after each SAVE_ATTEMPTS_EACH attempts the next one. Without reliable nodes, a transient
  * node. */
-static struct member *saver(struct controller *controller) {
+static const struct member *saver(const struct controller *controller) {
     unsigned count[TIERS] = {0};
     assert(controller->save.attempt > 0);
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -30,7 +30,7 @@ static struct member *saver(struct controller *controller) {
     enum node_tier tier = count[TIER_RELIABLE] > 0 ? TIER_RELIABLE : TIER_TRANSIENT;
     unsigned number = count[tier] > 0 ? (controller->save.attempt - 1) / SAVE_ATTEMPTS_EACH % count[tier] : 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        struct member *member = &controller->members[m];
+        const struct member *member = &controller->members[m];
         if (member->node.tier == tier && can_save(member) && number-- == 0) {
             return member;
         }
@@ -49,6 +49,10 @@ void save_send(struct controller *controller, const struct member *member) {
         message_add_copy(&save, values, controller->job.metric_count * sizeof *values);
         controller_send(controller, member->node.actor, &save);
     }
+}
+
+bool save_is_asked_of(const struct controller *controller, const struct member *member) {
+    return controller->save.attempt > 0 && member == saver(controller);
 }
 
 /* Whether all nodes with work in the last clock have completed it and received its state. So all partitions are at that
