@@ -33,8 +33,8 @@ struct io {
     void (*send)(struct io *io, actor_id to, struct message *message);
     /* Sets the actor's timer: one call at or after `at_us`. Replaces an earlier setting; 0 cancels it. */
     void (*set_timer)(struct io *io, uint64_t at_us);
-    /* Connects to the endpoint where an actor listens, so that send reaches the actor. May be repeated. A NULL endpoint
-     * forgets the actor and closes its connection. */
+    /* Says at which endpoint an actor listens, so that send reaches the actor: the first message connects. May be
+     * repeated. A NULL endpoint forgets the actor and closes its connection. */
     void (*connect)(struct io *io, actor_id actor, const char *endpoint);
     /* Sets the list of all nodes of the job, in place of the list before. Their processes may send to this process's
      * actors, each under the ids of its own actors. Must be called before connect names an actor of any of them. */

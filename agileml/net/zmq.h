@@ -88,10 +88,10 @@ void net_io_close(struct net_io *io);
 const char *net_io_endpoint(const struct net_io *io);
 struct io *net_io_of(struct net_io *io);
 
-/* Connects as io.connect does, but returns 0, AML_EINPUT (address), AML_ELIMIT or AML_EFAIL instead of a warning. An
- * actor of this process needs no connection and gets none. A NULL endpoint forgets the actor.
+/* Does what io.connect does, but returns 0, AML_EINPUT (address) or AML_ELIMIT instead of a warning. An actor of this
+ * process needs no connection and gets none. A NULL endpoint forgets the actor.
  *
- * Messages wait for the first connection, up to the high water mark. Once a peer has disconnected or did not answer,
+ * The first message to the peer connects. Messages wait for the first connection, up to the high water mark. Once a peer has disconnected or did not answer,
  * messages to it are dropped until a connection stands again. libzmq tries again until the peer is forgotten. */
 int net_io_connect(struct net_io *io, actor_id actor, const char *endpoint, struct error *error);
 

@@ -383,7 +383,9 @@ static void net_io_retire(struct net_io *io, struct link *link) {
     io->peer_count--;
     memmove(&io->peers[place], &io->peers[place + 1], (io->peer_count - place) * sizeof io->peers[0]);
     net_io_set_stopped(io, link, 0);
-    net_io_detach(io, link);
+    if (link->socket != NULL) {
+        net_io_detach(io, link);
+    }
     link->retired = true;
     io->retired[io->retired_count++] = link;
 }
@@ -410,15 +412,22 @@ int net_io_connect(struct net_io *io, actor_id actor, const char *endpoint, stru
         return 0;
     }
     net_io_reserve(io);
-    int result = net_io_attach(io, fresh, error);
     size_t place = net_io_place(io, actor);
     memmove(&io->peers[place + 1], &io->peers[place], (io->peer_count - place) * sizeof io->peers[0]);
     io->peers[place] = fresh;
     io->peer_count++;
-    if (result != 0) {
-        net_io_retire(io, fresh);
+    return 0;
+}
+
+/* Opens a link's socket, which connects by itself. After a failure it is tried again after a while. */
+static void net_io_open_socket(struct net_io *io, struct link *link, uint64_t now_us) {
+    struct error error = {0};
+    if (link_open_socket(link, io->net, &io->options, &error) == 0 && net_io_attach(io, link, &error) == 0) {
+        net_io_set_stopped(io, link, 0);
+    } else {
+        net_io_set_stopped(io, link, now_us);
+        net_io_warn(io, error.text);
     }
-    return result;
 }
 
 static void net_io_forget_active(struct net_io *io, size_t index) {
@@ -445,7 +454,6 @@ static void net_io_close_retired(struct net_io *io) {
 static void net_io_revive_stopped(struct net_io *io, uint64_t now_us) {
     for (size_t i = 0; io->stopped_count > 0 && i < io->peer_count; i++) {
         struct link *link = io->peers[i];
-        struct error error = {0};
         if (link->stopped_us == 0 || now_us < link->stopped_us + NET_RECONNECT_MAX_MS * UINT64_C(1000)) {
             continue;
         }
@@ -453,12 +461,7 @@ static void net_io_revive_stopped(struct net_io *io, uint64_t now_us) {
             net_io_detach(io, link);
             link_close_socket(link);
         }
-        if (link_open_socket(link, io->net, &io->options, &error) == 0 && net_io_attach(io, link, &error) == 0) {
-            net_io_set_stopped(io, link, 0);
-        } else {
-            net_io_set_stopped(io, link, now_us);
-            net_io_warn(io, error.text);
-        }
+        net_io_open_socket(io, link, now_us);
     }
 }
 
@@ -572,6 +575,8 @@ static int64_t net_io_send_remote(struct net_io *io, actor_id to, const struct m
     struct link *link = net_io_find(io, to);
     if (link == NULL || link->state == LINK_DOWN) {
         link = io->router; /* perhaps the peer has connected to us */
+    } else if (link->socket == NULL && link->stopped_us == 0) {
+        net_io_open_socket(io, link, io->io.now_us(&io->io));
     }
     if (link == NULL || link->socket == NULL || to == ACTOR_NONE) {
         return -1;

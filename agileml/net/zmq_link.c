@@ -198,7 +198,9 @@ int link_open(struct link **opened, struct net *net, const struct net_io_options
     link->peer = peer;
     strcpy(link->endpoint, endpoint);
     link->callers = net->secure && peer == ACTOR_NONE ? callers_open(net) : NULL;
-    int result = link_open_socket(link, net, options, error);
+    struct endpoint checked;
+    int result = peer == ACTOR_NONE ? link_open_socket(link, net, options, error)
+                                    : net_endpoint_check(net, &checked, link->endpoint, false, error);
     if (result != 0) {
         link_close(link);
         return result;

@@ -153,7 +153,7 @@ enum link_state {
 
 struct link {
     struct source source;
-    void *socket;
+    void *socket;                     /* NULL: no message was sent to the peer yet, or no socket could be opened */
     void *monitor;                    /* NULL for a ROUTER: the door has taken it over */
     actor_id peer;                    /* the actor that a DEALER reaches; ACTOR_NONE: a ROUTER, which listens */
     char endpoint[WIRE_ENDPOINT_MAX]; /* where a DEALER's peer listens, or where a ROUTER is bound */
@@ -171,11 +171,11 @@ struct link {
     bool retired;                     /* to be closed at the turn's end: is in the io's list `retired` */
 };
 
-/* Opens a link to `peer`, or for ACTOR_NONE one that listens, and its socket. */
+/* Opens a link to `peer`, without a socket, or for ACTOR_NONE one that listens, with its socket. */
 int link_open(struct link **link, struct net *net, const struct net_io_options *options, actor_id peer,
               const char *endpoint, struct error *error);
 void link_close(struct link *link);
-/* Open and close the socket alone, to replace a link's socket. */
+/* Open and close the socket alone: for the first message to a peer, or to replace a link's socket. */
 int link_open_socket(struct link *link, struct net *net, const struct net_io_options *options, struct error *error);
 void link_close_socket(struct link *link);
 
