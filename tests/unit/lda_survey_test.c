@@ -94,7 +94,7 @@ static int survey_as(const struct input_list *list, enum lda_format format, stru
 /* Reads each file in `parts` parts, from the last part to the first. */
 static void read_parts(const struct lda_survey *survey, uint32_t parts, struct documents *documents) {
     CLOSED_BY(input_deal_close) struct input_deal deal;
-    input_deal_open(&deal, parts);
+    input_deal_open(&deal, parts, 0);
     for (uint32_t f = 0; f < survey->file_count; f++) {
         struct error error;
         CLOSED_BY(extents_close) struct extents extents;

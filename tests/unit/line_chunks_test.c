@@ -43,7 +43,7 @@ static void retire(void *context, const struct line_chunk *chunk, int code) {
 /* The range of a part, if this file is the first to be divided into `count` parts. */
 static struct extent_range part_of(const struct extents *extents, uint32_t index, uint32_t count) {
     CLOSED_BY(input_deal_close) struct input_deal deal;
-    input_deal_open(&deal, count);
+    input_deal_open(&deal, count, 0);
     input_deal_file(&deal, extents);
     struct extent_range part = input_deal_part(&deal, index);
     return part;
@@ -352,7 +352,7 @@ static struct input_sample sample(const char *text, size_t size, uint32_t parts)
     write_bytes(path, text, size);
     assert_int_equal(extents_make(&extents, path, 0, &error), 0);
     CLOSED_BY(input_deal_close) struct input_deal deal;
-    input_deal_open(&deal, parts);
+    input_deal_open(&deal, parts, 0);
     input_deal_file(&deal, &extents);
     struct input_sample sample = input_sample(&extents, &deal);
     return sample;
@@ -372,7 +372,7 @@ TEST(parts_of_many_files_are_even) {
         for (uint32_t parts = 1; parts <= 9; parts++) {
             CLOSED_BY(input_deal_close) struct input_deal deal;
             uint64_t total = 0;
-            input_deal_open(&deal, parts);
+            input_deal_open(&deal, parts, 0);
             for (size_t f = 0; f < cases[c].files; f++) {
                 uint64_t size = cases[c].least + hash_mix(f) % (cases[c].most - cases[c].least + 1);
                 struct extent cut[64];

@@ -132,6 +132,7 @@ void data_close(struct data *data) {
     }
     free(tallies_sum(data, false));
     free(tallies_sum(data, true));
+    free(data->division.empty);
     free(data->input);
     free(data->shards);
     free(data->limit.unused);
@@ -283,6 +284,7 @@ static void end_whole(struct data *data, bool whole, const struct wire_input_sha
         for (uint32_t s = 0; s < data->shard_count; s++) {
             data_pieces_drop(data, &data->shards[s]);
         }
+        free(data->division.empty);
         data->division = (struct data_division){.settled = data->division.settled};
     }
 }

@@ -143,6 +143,7 @@ struct data_division {
     bool settled;          /* all nodes have loaded, so the pieces count towards the budget */
     bool over;             /* pieces did not fit in memory, so there are none */
     size_t bytes;          /* of the records of all pieces */
+    bool *empty;           /* [count]: nothing of the files is in that part, so nobody is asked for its pieces */
 };
 
 struct data {
@@ -281,6 +282,8 @@ void data_read_part_begin(struct data *data, uint32_t part);
 /* Call it when the present reading comes to a file that the library reads. Returns the number of the part to read;
  * *count becomes the number of parts. */
 uint32_t data_read_file(struct data *data, uint32_t *count);
+/* Says, while a part is read, that a part other than the first has nothing of any file. */
+void data_part_is_empty(struct data *data, uint32_t part);
 /* Ends a reading; all chunks must be closed. Without `whole` the reading has failed, and its items are dropped. */
 void data_read_end(struct data *data, bool whole);
 /* Whether the input's fingerprint differs from that at the last call: more of it is known, or the input has changed. */

@@ -46,7 +46,7 @@ static void join_pieces(struct data *data, struct data_shard *shard, enum aml_it
 static bool all_pieces_here(struct data *data, struct data_shard *shard) {
     bool here = true;
     for (uint32_t p = 0; p < data->division.count && here; p++) {
-        here = data_piece_of(data, shard, p)->here;
+        here = data->division.empty[p] || data_piece_of(data, shard, p)->here;
     }
     return here;
 }
@@ -81,7 +81,8 @@ static void put_together(struct data *data, uint32_t number) {
 void data_divide(struct data *data, uint32_t count, uint32_t index) {
     assert(index < count);
     pthread_mutex_lock(&data->lock);
-    data->division = (struct data_division){.count = count, .index = index, .reading = count};
+    data->division = (struct data_division){
+        .count = count, .index = index, .reading = count, .empty = memory_zeroed(count, sizeof(bool))};
     pthread_mutex_unlock(&data->lock);
 }
 
@@ -153,6 +154,13 @@ void data_part_reading_end(struct data *data, bool whole, const struct wire_inpu
     }
 }
 
+void data_part_is_empty(struct data *data, uint32_t part) {
+    pthread_mutex_lock(&data->lock);
+    assert(part > 0 && part < data->division.count);
+    data->division.empty[part] = true;
+    pthread_mutex_unlock(&data->lock);
+}
+
 void data_settle(struct data *data) {
     pthread_mutex_lock(&data->lock);
     data->division.settled = true;
@@ -184,7 +192,7 @@ uint32_t data_lacks_piece(struct data *data, const uint32_t *shards, uint32_t co
         if (!shard->held) {
             const struct data_piece *piece = data_piece_of(data, shard, part);
             lacking[found] = shards[s];
-            found += !data->division.over && !piece->here && !piece->gone ? 1 : 0;
+            found += !data->division.over && !data->division.empty[part] && !piece->here && !piece->gone ? 1 : 0;
         }
     }
     pthread_mutex_unlock(&data->lock);
@@ -196,7 +204,7 @@ uint32_t data_missing_parts(struct data *data, const uint32_t *shards, uint32_t 
     pthread_mutex_lock(&data->lock);
     for (uint32_t p = 0; p < data->division.count; p++) {
         bool missing = false;
-        for (uint32_t s = 0; s < count && !missing; s++) {
+        for (uint32_t s = 0; s < count && !missing && !data->division.empty[p]; s++) {
             struct data_shard *shard = &data->shards[shards[s]];
             missing = !shard->held && !data_piece_of(data, shard, p)->here;
         }

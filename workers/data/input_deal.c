@@ -10,8 +10,9 @@
 
 /* ---- Parts ---- */
 
-void input_deal_open(struct input_deal *deal, uint32_t parts) {
+void input_deal_open(struct input_deal *deal, uint32_t parts, uint64_t least) {
     *deal = (struct input_deal){.parts = parts,
+                                .least = least,
                                 .bytes = memory_zeroed(parts, sizeof *deal->bytes),
                                 .first = memory_zeroed(parts + (size_t)1, sizeof *deal->first)};
 }
@@ -34,14 +35,38 @@ static int bytes_order(const void *one, const void *other) {
     return a < b ? -1 : a > b;
 }
 
-/* Returns the level to which `more` bytes fill up the parts, beginning with those that have the fewest. */
-static uint64_t level_with(const struct input_deal *deal, uint64_t more) {
+/* Marks the `count` parts that have the fewest bytes so far; of equal ones the first. */
+static bool *mark_emptiest(const struct input_deal *deal, uint32_t count) {
+    bool *marked = memory_zeroed(deal->parts, sizeof *marked);
     uint64_t *bytes = memory_zeroed(deal->parts, sizeof *bytes);
     memcpy(bytes, deal->bytes, deal->parts * sizeof *bytes);
     qsort(bytes, deal->parts, sizeof *bytes, bytes_order);
+    const uint64_t most = bytes[count - 1];
+    uint32_t below = 0; /* parts with fewer than `most`: all of these are marked */
+    for (uint32_t p = 0; p < count && bytes[p] < most; p++) {
+        below++;
+    }
+    uint32_t equal = count - below;
+    for (uint32_t p = 0; p < deal->parts; p++) {
+        marked[p] = deal->bytes[p] < most || (deal->bytes[p] == most && equal > 0);
+        equal -= deal->bytes[p] == most && equal > 0 ? 1 : 0;
+    }
+    free(bytes);
+    return marked;
+}
+
+/* Returns the level to which `more` bytes fill up the marked parts, beginning with those that have the fewest. */
+static uint64_t level_with(const struct input_deal *deal, const bool *marked, uint64_t more) {
+    uint64_t *bytes = memory_zeroed(deal->parts, sizeof *bytes);
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < deal->parts; p++) {
+        bytes[count] = deal->bytes[p];
+        count += marked[p] ? 1 : 0;
+    }
+    qsort(bytes, count, sizeof *bytes, bytes_order);
     uint64_t sum = more;
     uint64_t level = 0;
-    for (uint32_t p = 0; p < deal->parts && (p == 0 || level > bytes[p]); p++) {
+    for (uint32_t p = 0; p < count && (p == 0 || level > bytes[p]); p++) {
         sum += bytes[p];
         level = (sum + p) / (p + UINT64_C(1)); /* rounded up */
     }
@@ -54,20 +79,23 @@ void input_deal_file(struct input_deal *deal, const struct extents *extents) {
     for (uint32_t s = 0; s < extents->count; s++) {
         total += extent_bytes(extents, s);
     }
-    uint64_t level = level_with(deal, total);
+    uint64_t most = deal->least > 0 && total / deal->least < deal->parts ? total / deal->least : deal->parts;
+    bool *marked = mark_emptiest(deal, most > 0 ? (uint32_t)most : 1);
+    uint64_t level = level_with(deal, marked, total);
     uint64_t wanted = 0; /* bytes of the file that this part and those before it want */
     uint64_t dealt = 0;
     uint32_t s = 0;
     for (uint32_t p = 0; p < deal->parts; p++) {
         deal->first[p] = s;
-        wanted += level > deal->bytes[p] ? level - deal->bytes[p] : 0;
+        wanted += marked[p] && level > deal->bytes[p] ? level - deal->bytes[p] : 0;
         /* Takes the extents whose first half is still wanted. The last part that wants any takes what is left. */
-        for (; s < extents->count && dealt + extent_bytes(extents, s) / 2 < wanted; s++) {
+        for (; s < extents->count && marked[p] && dealt + extent_bytes(extents, s) / 2 < wanted; s++) {
             dealt += extent_bytes(extents, s);
             deal->bytes[p] += extent_bytes(extents, s);
         }
     }
     deal->first[deal->parts] = s;
+    free(marked);
     assert(s == extents->count); /* the level is rounded up, so the parts want all of the file */
 }
 

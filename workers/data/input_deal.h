@@ -9,11 +9,12 @@
  * the parts. All processes deal the same files in the same order, and so get the same parts. */
 struct input_deal {
     uint32_t parts;  /* 0: closed */
+    uint64_t least;  /* a file is dealt to so few parts that each gets about so many bytes of it, or to a single one */
     uint64_t *bytes; /* [parts]: what each part has of the files so far */
     uint32_t *first; /* [parts + 1]: each part's first extent of the file dealt last; then the number of the file's
                         extents */
 };
-void input_deal_open(struct input_deal *deal, uint32_t parts);
+void input_deal_open(struct input_deal *deal, uint32_t parts, uint64_t least);
 void input_deal_close(struct input_deal *deal); /* a zeroed struct is allowed */
 /* Deals a file so that all parts have about the same number of bytes of all files so far. So files of a single extent
  * are spread over the parts, too. */

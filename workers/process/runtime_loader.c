@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 static const uint32_t WHOLE = UINT32_MAX; /* in place of a part's number */
+enum { PIECE_LEAST = 256 };               /* bytes of input that pieces should have: as many as their heads */
 
 /* ---- In the loader's thread ---- */
 
@@ -161,7 +162,7 @@ struct extent_range runtime_input_extents(struct runtime *runtime, const struct 
     struct input_deal *deal = &runtime->loader.deal;
     if (deal->parts != parts) {
         input_deal_close(deal);
-        input_deal_open(deal, parts);
+        input_deal_open(deal, parts, (uint64_t)PIECE_LEAST * runtime->data.shard_count);
     }
     input_deal_file(deal, extents);
     struct extent_range part = input_deal_part(deal, index);
@@ -208,6 +209,11 @@ static int loader_read(struct runtime *runtime, uint32_t part) {
     check_enter(reader, CALL_READ);
     int result = check_function(reader, app->read(reader, app->context), "read");
     crash_leave();
+    for (uint32_t p = 1; part != WHOLE && result >= 0 && p < runtime->loader.deal.parts; p++) {
+        if (runtime->loader.deal.bytes[p] == 0) {
+            data_part_is_empty(&runtime->data, p);
+        }
+    }
     data_chunk_close(&runtime->data, reader->chunk);
     reader->chunk = NULL;
     data_read_end(&runtime->data, result >= 0);
