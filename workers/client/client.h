@@ -15,8 +15,9 @@
 #include "workers/client/cache.h"
 
 enum {
-    CLIENT_RETRY_MIN_US = 50 * 1000,   /* silence before the first PULL */
-    CLIENT_RETRY_MAX_US = 1000 * 1000, /* the longest wait between PULLs; each wait is twice the one before */
+    CLIENT_RETRY_MIN_US = 50 * 1000,   /* silence before the first PULL; longer where states usually come later */
+    CLIENT_RETRY_MAX_US = 1000 * 1000, /* each wait between PULLs is twice the one before, but no longer than this, or
+                                          than the first one */
     CLIENT_RING_MIN_US = 500 * 1000,   /* see struct client_ring */
     CLIENT_RING_MAX_US = 10 * 1000 * 1000,
     CLIENT_RING_FACTOR = 4,
@@ -160,6 +161,7 @@ struct client_partition {
     uint64_t pulls;    /* number of the last PULL. Connections keep order: once a PULL is answered, all earlier messages
                           to that server, and its answers, have arrived or were lost */
     uint64_t retry_us; /* when to send PULL; 0: nothing is awaited */
+    uint64_t since_us; /* since when something is awaited */
     uint64_t retry_wait_us;
 };
 
@@ -215,6 +217,8 @@ struct client {
     /* Takes an answer to SCAN, which rows_check has accepted. The caller keeps the message. */
     void (*rows)(void *context, const struct message *message);
     void *context;
+    uint64_t usual_us;    /* how long a state is usually waited for */
+    uint64_t patience_us; /* the longest silence before the first PULL: a part of the failure timeout */
     struct client_waits waits;
     struct message_accuse accusation; /* the node of a server that has sent an impossible message, and the reason; the
                                          agent resets `accused` to ACTOR_NONE */

@@ -80,6 +80,8 @@ static inline uint64_t client_settled(const struct client *client) {
 void client_find_durable_wanted(struct client *client);
 /* Whether an answer or a push is to come from the partition's servers. */
 bool client_awaited(const struct client *client, const struct client_partition *partition);
+/* Call it when what was awaited has come. */
+void client_waited(struct client *client, const struct client_partition *partition);
 /* Begins to wait for the partition's servers, unless we wait already. */
 void client_wait(const struct client *client, struct client_partition *partition);
 /* Sends PULL. With `again` the server repeats the pushes after the state that has arrived. */

@@ -114,6 +114,7 @@ static void go_on(struct client *client, uint32_t number, actor_id from, struct 
         client_ask(client, number, NULL);
     }
     if (!partition->now.open && !partition->next.open) {
+        client_waited(client, partition);
         partition->retry_us = 0; /* the silence is over. A push does not answer an open request, though */
     }
     if (client_awaited(client, partition)) {

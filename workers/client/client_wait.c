@@ -113,10 +113,17 @@ bool client_awaited(const struct client *client, const struct client_partition *
 void client_wait(const struct client *client, struct client_partition *partition) {
     if (partition->retry_us == 0) {
         uint64_t now = client_now(client);
-        partition->retry_wait_us = CLIENT_RETRY_MIN_US;
+        uint64_t wait_us = 2 * client->usual_us < client->patience_us ? 2 * client->usual_us : client->patience_us;
+        partition->since_us = now;
+        partition->retry_wait_us = wait_us > CLIENT_RETRY_MIN_US ? wait_us : CLIENT_RETRY_MIN_US;
         partition->retry_us = now + partition->retry_wait_us;
         partition->now.heard_us = partition->next.heard_us = now;
     }
+}
+
+void client_waited(struct client *client, const struct client_partition *partition) {
+    uint64_t waited_us = partition->retry_us != 0 ? client_now(client) - partition->since_us : 0;
+    client->usual_us = waited_us > client->usual_us ? waited_us : client->usual_us - client->usual_us / 16;
 }
 
 void client_pull(struct client *client, uint32_t number, actor_id server, bool again) {
@@ -152,10 +159,9 @@ uint64_t client_timer(struct client *client) {
         }
         if (partition->retry_us <= now) {
             partition_pull(client, p);
-            partition->retry_wait_us *= 2;
-            if (partition->retry_wait_us > CLIENT_RETRY_MAX_US) {
-                partition->retry_wait_us = CLIENT_RETRY_MAX_US;
-            }
+            uint64_t longer_us = 2 * partition->retry_wait_us;
+            longer_us = longer_us < CLIENT_RETRY_MAX_US ? longer_us : CLIENT_RETRY_MAX_US;
+            partition->retry_wait_us = longer_us > partition->retry_wait_us ? longer_us : partition->retry_wait_us;
             partition->retry_us = now + partition->retry_wait_us;
         }
         next = next == 0 || partition->retry_us < next ? partition->retry_us : next;
