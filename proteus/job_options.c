@@ -39,7 +39,7 @@ void job_options_table(struct job_options *options, struct aml_option table[JOB_
         {"no-checkpoint-at-end", NULL, AML_OPTION_FLAG, &options->no_checkpoint_at_end, 0, 0,
          "write no checkpoint of the job's last clock"},
         {"partitions", "N", AML_OPTION_INTEGER, &options->partitions, 0, WIRE_PARTITIONS_MAX,
-         "partitions of the tables; 0: 8, or half as many as nodes if that is more"},
+         "partitions of the tables; 0: half as many as nodes, 8 to 32. More of them let more nodes serve a large model"},
         OPTIONS_TOPIC("uneven", "slow machines"),
         {"balance", "HOW", AML_OPTION_STRING, &options->balance, 0, 0,
          "none: no action; shares: a node's share of the data goes by its speed; nd: as shares, and lasting stragglers "
@@ -182,7 +182,9 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     }
     options->checkpoint_at_end = options->checkpoint != NULL && !options->no_checkpoint_at_end;
     if (options->partitions == 0) {
-        options->partitions = (nodes + 1) / 2 > JOB_PARTITIONS_DEFAULT ? (nodes + 1) / 2 : JOB_PARTITIONS_DEFAULT;
+        options->partitions = (nodes + 1) / 2 < JOB_PARTITIONS_MOST ? (nodes + 1) / 2 : JOB_PARTITIONS_MOST;
+        options->partitions =
+            options->partitions > JOB_PARTITIONS_DEFAULT ? options->partitions : JOB_PARTITIONS_DEFAULT;
     }
     *policy = (struct plan_policy){
         .stage = stage, .partitions = (uint32_t)options->partitions, .shards = controller_shards((unsigned)nodes)};

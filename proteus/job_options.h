@@ -13,6 +13,7 @@
 enum {
     JOB_OPTIONS_ENTRIES = 38, /* entries of the table, including its topics and its end */
     JOB_PARTITIONS_DEFAULT = 8,
+    JOB_PARTITIONS_MOST = 32, /* the most that are chosen: each node has connections and messages for each */
     JOB_CHECKPOINT_EVERY_DEFAULT = 5, /* in iterations */
     JOB_REPLACEMENTS_DEFAULT = 8,
     JOB_HEARTBEAT_MIN_MS = 50,

@@ -18,10 +18,10 @@ TEST(choices) {
         {0, 8, 0, 0, "auto", 8, 1024, STAGE_AUTO},
         {4, 60, 0, 0, "auto", 32, 64 * 64, STAGE_AUTO},
         {4, 60, 0, 5, "auto", 5, 64 * 64, STAGE_AUTO},
-        {4, 1, 60, 0, "auto", 33, 65 * 64, STAGE_AUTO},
-        {300, 0, 0, 0, "1", 150, 16384, STAGE_1},
-        {1500, 0, 0, 0, "1", 750, 24000, STAGE_1},
-        {2048, 2048, 0, 0, "1", 2048, WIRE_SHARDS_MAX, STAGE_1},
+        {4, 1, 60, 0, "auto", 32, 65 * 64, STAGE_AUTO},
+        {300, 0, 0, 0, "1", 32, 16384, STAGE_1},
+        {1500, 0, 0, 0, "1", 32, 24000, STAGE_1},
+        {2048, 2048, 0, 0, "1", 32, WIRE_SHARDS_MAX, STAGE_1},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct job_options options = job_options_defaults();
