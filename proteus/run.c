@@ -1,5 +1,6 @@
 /* proteus run: reads and checks the command line, then has the launcher run the job. */
 #include "agileml/base/log.h"
+#include "agileml/base/machine_processors.h"
 #include "proteus/command.h"
 #include "proteus/feeders_option.h"
 #include "proteus/launcher.h"
@@ -10,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RUN_THREADS_MAX = 1024 };
+enum {
+    RUN_THREADS_MAX = 1024,
+    NODES_A_PROCESSOR = 16 /* on each processor; run warns of more */
+};
 
 struct run_options {
     struct job_options job;
@@ -69,7 +73,19 @@ static int check_report(const struct run_options *options, struct error *error) 
                  : 0;
 }
 
+/* Says what it means that the nodes outnumber this machine's processors by far. */
+static void warn_of_many(const struct run_options *options) {
+    const int64_t nodes = options->job.reliable + (options->job.transient > 0 ? options->job.transient : 0);
+    const unsigned processors = machine_processors("");
+    if (options->market.prices == NULL && nodes > (int64_t)processors * NODES_A_PROCESSOR) {
+        log_warn("%lld nodes share this machine's %u processor%s: they take turns, so the job is slower than with %u. "
+                 "On machines of their own (proteus join) they would work at once",
+                 (long long)nodes, processors, processors > 1 ? "s" : "", processors);
+    }
+}
+
 static int run_job(struct run_options *options, struct error *error) {
+    warn_of_many(options);
     const struct launcher_options launch = {
         .job = &options->job,
         .host = options->host,

@@ -44,6 +44,14 @@ TEST(four_nodes_say_the_same) {
     assert_text("out", length);
 }
 
+/* On one processor: the first that this process may use. */
+TEST(many_nodes_on_one_processor) {
+    run_well("taskset -c $(taskset -pc $$ | sed 's/.*: //; s/[-,].*//') $run --reliable 17 -- " SUM " --iterations 1");
+    assert_text("err", "proteus: warning: 17 nodes share this machine's 1 processor: they take turns");
+    run_well("taskset -c $(taskset -pc $$ | sed 's/.*: //; s/[-,].*//') $run --reliable 16 -- " SUM " --iterations 1");
+    assert_text("err", "");
+}
+
 TEST(a_job_that_says_nothing) {
     run_well("$run --transient 1 -- " SUM " --iterations 2");
     assert_no_text("report", NOTE);
