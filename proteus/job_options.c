@@ -39,7 +39,7 @@ void job_options_table(struct job_options *options, struct aml_option table[JOB_
         {"no-checkpoint-at-end", NULL, AML_OPTION_FLAG, &options->no_checkpoint_at_end, 0, 0,
          "write no checkpoint of the job's last clock"},
         {"partitions", "N", AML_OPTION_INTEGER, &options->partitions, 0, WIRE_PARTITIONS_MAX,
-         "partitions of the tables; 0: half as many as nodes, 8 to 32. More of them let more nodes serve a large model"},
+         "partitions of the tables; 0: half as many as nodes, 8 to 32. More let more nodes serve a large model"},
         OPTIONS_TOPIC("uneven", "slow machines"),
         {"balance", "HOW", AML_OPTION_STRING, &options->balance, 0, 0,
          "none: no action; shares: a node's share of the data goes by its speed; nd: as shares, and lasting stragglers "

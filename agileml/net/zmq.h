@@ -91,8 +91,9 @@ struct io *net_io_of(struct net_io *io);
 /* Does what io.connect does, but returns 0, AML_EINPUT (address) or AML_ELIMIT instead of a warning. An actor of this
  * process needs no connection and gets none. A NULL endpoint forgets the actor.
  *
- * The first message to the peer connects. Messages wait for the first connection, up to the high water mark. Once a peer has disconnected or did not answer,
- * messages to it are dropped until a connection stands again. libzmq tries again until the peer is forgotten. */
+ * The first message to the peer connects. Messages wait for the first connection, up to the high water mark. Once a
+ * peer has disconnected or did not answer, messages to it are dropped until a connection stands again. libzmq tries
+ * again until the peer is forgotten. */
 int net_io_connect(struct net_io *io, actor_id actor, const char *endpoint, struct error *error);
 
 /* Calls `ready` whenever `fd` is readable; NULL ends that (before the fd is closed). 0, AML_ELIMIT or AML_EFAIL. */

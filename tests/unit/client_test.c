@@ -419,6 +419,29 @@ TEST(pushes_are_applied_when_their_numbers_begin_anew) {
     fake_close(fake);
 }
 
+/* Where states usually come late, PULL follows only after twice that time, but within the client's patience. */
+TEST(what_is_usually_late_is_asked_for_later) {
+    struct fake *fake = fake_open(0);
+    for (int clock = 1; clock <= 3; clock++) {
+        uint64_t usual_us = clock < 3 ? 300 * 1000 : 500 * 1000;
+        fake->client.asking.patience_us = 800 * 1000;
+        work(fake, clock);
+        fake_io_forget(&fake->io);
+        fake->io.now_us += usual_us;
+        client_timer(&fake->client);
+        assert_int_equal(sent(fake, MESSAGE_PULL, NULL), clock == 1 ? 1 : 0);
+        push(fake, (uint64_t)clock - 1, (uint64_t)clock, 0, 100 + clock);
+    }
+    work(fake, 4);
+    fake_io_forget(&fake->io);
+    fake->io.now_us += 799 * 1000;
+    client_timer(&fake->client);
+    assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 0);
+    fake->io.now_us += 1000;
+    client_timer(&fake->client);
+    assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 1);
+}
+
 TEST(a_gap_is_asked_for) {
     struct fake *fake = fake_open(3);
     work(fake, 1);

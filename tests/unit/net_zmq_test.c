@@ -10,6 +10,8 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -739,6 +741,7 @@ TEST_WITH(a_refused_peer_connects_once_the_other_has_the_key, set_up, tear_down)
     strcpy(endpoint, echo.endpoint);
     probe_open(&probe, net, PROBE);
     probe.door->connect(probe.door, ECHO, endpoint);
+    heartbeat(&probe, ECHO, 1);
     probe_run(&probe, 1);
     assert_int_equal(probe.refused, 1);
     echo_stop(&echo);
@@ -792,6 +795,7 @@ static void assert_hung_up(const struct net_key *key, const char *why) {
     assert_int_equal(pthread_create(&thread, NULL, hang_up, &hanger_up), 0);
     probe_open(&probe, net, PROBE);
     probe.door->connect(probe.door, ECHO, endpoint);
+    heartbeat(&probe, ECHO, 1);
     probe_run(&probe, 1);
     assert_int_equal(probe.refused, 1);
     assert_string_equal(probe.why, why);
@@ -843,6 +847,32 @@ TEST_WITH(a_peer_that_was_reached_and_then_hangs_up_has_the_key, set_up, tear_do
     echo_stop(&echo);
 }
 
+/* An actor that is only named is not connected to. */
+TEST_WITH(the_first_message_connects, set_up, tear_down) {
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    int listener = raw_listen("tcp://127.0.0.1:0");
+    struct sockaddr_in address;
+    socklen_t size = sizeof address;
+    char endpoint[WIRE_ENDPOINT_MAX];
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    assert_int_equal(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, endpoint);
+    probe.timers_wanted = 1;
+    probe.door->set_timer(probe.door, probe.door->now_us(probe.door) + 200 * 1000);
+    probe_run(&probe, 1);
+    assert_int_equal(accept(listener, NULL, NULL), -1);
+    assert_int_equal(errno, EAGAIN);
+    heartbeat(&probe, ECHO, 1);
+    struct pollfd connected = {.fd = listener, .events = POLLIN};
+    assert_int_equal(poll(&connected, 1, -1), 1);
+    probe_close(&probe);
+    net_close(net);
+    close(listener);
+}
+
 /* A process is stopped or gets no processor for a while: the kernel accepts connections in its place. */
 TEST_WITH(a_peer_that_does_not_answer_has_not_refused, set_up, tear_down) {
     enum { LONGER_THAN_THREE_HANDSHAKES_US = 7000000 };
@@ -856,6 +886,7 @@ TEST_WITH(a_peer_that_does_not_answer_has_not_refused, set_up, tear_down) {
     snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
     probe_open(&probe, net, PROBE);
     probe.door->connect(probe.door, ECHO, endpoint);
+    heartbeat(&probe, ECHO, 1);
     probe.timers_wanted = 1;
     probe.door->set_timer(probe.door, probe.door->now_us(probe.door) + LONGER_THAN_THREE_HANDSHAKES_US);
     probe_run(&probe, 1);

@@ -171,11 +171,13 @@ struct client_range {
     uint64_t first, count;
 };
 
-/* How rows are requested. */
+/* How rows, and what is late, are requested. */
 struct client_asking {
     bool on;      /* client_subscribe was called: subscribe with a plan's new servers too */
     size_t bytes; /* bytes of keys and values to request at a time, CLIENT_ASK_BYTES except in tests. Partitions and
                      servers get equal parts, and at least one row each */
+    uint64_t usual_us;    /* how long a state is usually waited for */
+    uint64_t patience_us; /* the longest silence before the first PULL: a part of the failure timeout */
 };
 
 /* The origin's part in the present clock, as the plan had it when the clock began: worker threads read it, while the
@@ -217,8 +219,6 @@ struct client {
     /* Takes an answer to SCAN, which rows_check has accepted. The caller keeps the message. */
     void (*rows)(void *context, const struct message *message);
     void *context;
-    uint64_t usual_us;    /* how long a state is usually waited for */
-    uint64_t patience_us; /* the longest silence before the first PULL: a part of the failure timeout */
     struct client_waits waits;
     struct message_accuse accusation; /* the node of a server that has sent an impossible message, and the reason; the
                                          agent resets `accused` to ACTOR_NONE */

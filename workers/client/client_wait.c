@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+enum { USUAL_FALLS = 16 /* the usual wait falls by this part with each state that comes sooner */ };
+
 uint64_t client_arrived(const struct client_partition *partition) {
     for (unsigned w = partition->waiting_count; w > 0; w--) {
         if (partition->waiting[w - 1].message.push.request == 0) {
@@ -113,7 +115,8 @@ bool client_awaited(const struct client *client, const struct client_partition *
 void client_wait(const struct client *client, struct client_partition *partition) {
     if (partition->retry_us == 0) {
         uint64_t now = client_now(client);
-        uint64_t wait_us = 2 * client->usual_us < client->patience_us ? 2 * client->usual_us : client->patience_us;
+        const struct client_asking *asking = &client->asking;
+        uint64_t wait_us = 2 * asking->usual_us < asking->patience_us ? 2 * asking->usual_us : asking->patience_us;
         partition->since_us = now;
         partition->retry_wait_us = wait_us > CLIENT_RETRY_MIN_US ? wait_us : CLIENT_RETRY_MIN_US;
         partition->retry_us = now + partition->retry_wait_us;
@@ -123,7 +126,8 @@ void client_wait(const struct client *client, struct client_partition *partition
 
 void client_waited(struct client *client, const struct client_partition *partition) {
     uint64_t waited_us = partition->retry_us != 0 ? client_now(client) - partition->since_us : 0;
-    client->usual_us = waited_us > client->usual_us ? waited_us : client->usual_us - client->usual_us / 16;
+    uint64_t *usual_us = &client->asking.usual_us;
+    *usual_us = waited_us > *usual_us ? waited_us : *usual_us - *usual_us / USUAL_FALLS;
 }
 
 void client_pull(struct client *client, uint32_t number, actor_id server, bool again) {

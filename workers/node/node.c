@@ -650,7 +650,7 @@ static void receive_welcome(struct node *node, const struct message *message) {
     memcpy(node->name, welcome->name, sizeof node->name);
     node->contact.heartbeat_ms = welcome->heartbeat_ms;
     node->contact.timeout_ms = welcome->timeout_ms;
-    node->client.patience_us = welcome->timeout_ms * UINT64_C(250);
+    node->client.asking.patience_us = welcome->timeout_ms * UINT64_C(250);
     send_pulse(node, message);
     hear(node, message);
     if (node->ended) {
