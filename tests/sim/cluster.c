@@ -370,7 +370,7 @@ static unsigned draw_size(struct cluster *cluster) {
         unsigned least = cluster->options.campaign == CAMPAIGN_FAULTS && cluster_one_in(cluster, 10) ? 1 : 2;
         return (unsigned)cluster_between(cluster, least, least == 1 ? 2 : cluster_one_in(cluster, 4) ? 32 : 8);
     }
-    if (cluster_one_in(cluster, 400)) {
+    if (cluster_one_in(cluster, 400) || cluster->options.large) {
         return (unsigned)cluster_between(cluster, 200, CLUSTER_NODES_MAX);
     }
     return (unsigned)cluster_between(cluster, 2,
@@ -435,7 +435,10 @@ static struct sim_config draw_network(struct cluster *cluster) {
                                    .admission = true,
                                    .trace = cluster->options.trace};
     }
+    bool large = cluster->options.large;
     return (struct sim_config){.nodes = CLUSTER_MACHINES,
+                               .message_us = large ? cluster_between(cluster, 5, 50) : 0,
+                               .megabyte_us = large ? cluster_between(cluster, 500, 5000) : 0,
                                .latency_min_us = latency_us / 2,
                                .latency_max_us = 4 * latency_us,
                                .tail_per_million = (uint32_t)(cluster_draw(cluster) % 3 * 5000),

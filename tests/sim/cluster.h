@@ -97,6 +97,7 @@ struct cluster_options {
     int schedule; /* replaces the campaign's faults unless SCHEDULE_NONE */
     enum mistake mistake;
     bool transient; /* CAMPAIGN_ELASTIC in stage transient */
+    bool large;     /* CAMPAIGN_ELASTIC with hundreds of nodes, whose processors take time for each message */
     bool caches;    /* with `transient`: all tables are replicated, and all nodes but one or two are lost at once */
     const struct cluster_traces *traces; /* with `transient`: gives joins and losses; NULL: they are drawn */
     FILE *trace;

@@ -75,6 +75,7 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
 }
 
 static const char transient_name[] = "transient"; /* the elastic campaign in stage transient */
+static const char large_name[] = "large";         /* the elastic campaign with hundreds of nodes */
 static const char traces_name[] = "traces";       /* the same, with recorded traces of spot machines */
 
 static const char caches_name[] = "caches"; /* the same, with losses of both copies of partitions */
@@ -82,6 +83,7 @@ static const char caches_name[] = "caches"; /* the same, with losses of both cop
 static const char *run_name(const struct cluster_options *options) {
     return options->caches                      ? caches_name
            : options->traces != NULL            ? traces_name
+           : options->large                     ? large_name
            : options->transient                 ? transient_name
            : options->schedule == SCHEDULE_NONE ? campaign_names[options->campaign]
                                                 : cluster_schedule_name((unsigned)options->schedule);
@@ -446,6 +448,8 @@ static int run(int argc, char **argv, const struct cluster_traces *traces) {
             options.app = (enum cluster_app)(number < 0 ? 0 : number);
         } else if (strcmp(argv[i], "--campaign") == 0 && strcmp(value, transient_name) == 0) {
             options.transient = true;
+        } else if (strcmp(argv[i], "--campaign") == 0 && strcmp(value, large_name) == 0) {
+            options.large = true;
         } else if (strcmp(argv[i], "--campaign") == 0 && strcmp(value, caches_name) == 0) {
             options.transient = options.caches = true;
         } else if (strcmp(argv[i], "--campaign") == 0 && strcmp(value, traces_name) == 0) {

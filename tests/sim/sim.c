@@ -27,6 +27,7 @@ struct flight {
     unsigned lane;
     bool queued;  /* in the lane's list */
     bool at_link; /* it has reached the receiver's node and waits for that node's link */
+    bool at_processor; /* it has passed the link and waits for the node's processor */
     bool lost;
     uint64_t not_before_us;
     uint64_t waited_us;    /* time spent waiting for admission */
@@ -56,6 +57,7 @@ enum event_kind { EVENT_MESSAGE, EVENT_TIMER, EVENT_CALL, EVENT_BROKEN, EVENT_DI
 struct event {
     uint64_t at_us, sequence;
     enum event_kind kind;
+    bool late; /* of a timer: it has waited for the node's processor */
     unsigned node;
     union {
         struct flight *flight;
@@ -87,6 +89,7 @@ struct sim_actor_state {
 struct sim_node_state {
     uint64_t bytes_per_second;
     uint64_t out_free_us, in_free_us; /* when its link is free again to send, and to receive */
+    uint64_t busy_until_us;           /* its processor has messages to handle until then */
     uint64_t paused_until_us;
     bool removed;
     bool refuses; /* removed, but its machine still refuses connections */
@@ -743,6 +746,19 @@ static uint64_t link_passes_us(struct sim *sim, struct flight *flight) {
     return to->in_free_us;
 }
 
+/* Returns when the receiver's processor handles a message that has passed the link. */
+static uint64_t processor_passes_us(struct sim *sim, struct flight *flight) {
+    struct sim_node_state *to = &sim->nodes[sim->actors[flight->to]->node];
+    if (flight->at_processor || sim->config.message_us == 0) {
+        return sim->now_us;
+    }
+    flight->at_processor = true;
+    uint64_t start = to->busy_until_us > sim->now_us ? to->busy_until_us : sim->now_us;
+    to->busy_until_us =
+        start + sim->config.message_us + flight_bytes(flight) * sim->config.megabyte_us / (UINT64_C(1) << 20);
+    return start;
+}
+
 /* Returns when a message that has arrived may be received: now, or later if the network is separated. */
 static uint64_t flight_passes_us(const struct sim *sim, const struct flight *flight) {
     uint64_t at = flight->not_before_us;
@@ -815,6 +831,9 @@ static bool event_execute(struct sim *sim, struct event event) {
         if (travels && passes_us <= sim->now_us && !flight->lost) {
             passes_us = link_passes_us(sim, flight);
         }
+        if (travels && passes_us <= sim->now_us && !flight->lost) {
+            passes_us = processor_passes_us(sim, flight);
+        }
         if (passes_us > sim->now_us) {
             event_again(sim, passes_us, event);
             return false;
@@ -835,6 +854,11 @@ static bool event_execute(struct sim *sim, struct event event) {
         struct sim_actor_state *actor = sim->actors[event.timer.actor];
         if (event.timer.generation != actor->timer_generation) {
             return false; /* replaced or cancelled */
+        }
+        if (sim->nodes[event.node].busy_until_us > sim->now_us && !event.late) {
+            event.late = true;
+            event_again(sim, sim->nodes[event.node].busy_until_us, event);
+            return false;
         }
         actor->timer_us = 0;
         trace_mix(sim, sim->now_us ^ (uint64_t)actor->index << 48);

@@ -20,6 +20,9 @@ struct sim_config {
     uint32_t tail_per_million;                           /* messages in a million that are delayed */
     uint64_t tail_max_us;                                /* the longest such delay */
     uint64_t bytes_per_second_min, bytes_per_second_max; /* of a node, each way; each node draws its own */
+    /* How long a node's one processor takes for a message from another node: messages wait for it in their order, and
+     * timers are late. 0: no time. */
+    uint64_t message_us, megabyte_us;
     uint64_t hold_max_us;      /* a separation up to this long delays messages; a longer one breaks connections */
     uint64_t reconnect_max_us; /* the longest time from a break until the connection stands again */
     bool admission;            /* nodes hear only nodes that io.admit has named, as in a job with a key */
