@@ -172,6 +172,18 @@ TEST(own_delays_are_no_missing_answers) {
     play_to_failure(fake, "n2 (host, pid 1) sends heartbeats, but for 9.");
 }
 
+/* Without a controller nodes go on up to WIRE_PROGRESS_MAX clocks beyond what is stored, and of a group of clocks
+ * another node may have reported more. */
+TEST(a_group_beyond_the_limit_is_possible) {
+    for (unsigned beyond = 0; beyond < 2; beyond++) {
+        struct fake *fake = fake_open((struct job_terms){
+            .clocks_per_iteration = 8, .local_steps = 8, .strategy = STRATEGY_SMA, .iterations = 1000});
+        begin(fake);
+        heartbeat(fake, 1, NODE_STARTED, WIRE_PROGRESS_MAX + 2 * 8 + beyond);
+        assert_int_equal(fake->controller.member_count, beyond > 0 ? 1 : 2);
+    }
+}
+
 /* Impossible heartbeats are refused. */
 TEST(impossible_heartbeats) {
     static const struct {

@@ -16,8 +16,7 @@
 
 enum {
     CLIENT_RETRY_MIN_US = 50 * 1000,   /* silence before the first PULL; longer where states usually come later */
-    CLIENT_RETRY_MAX_US = 1000 * 1000, /* each wait between PULLs is twice the one before, but no longer than this, or
-                                          than the first one */
+    CLIENT_RETRY_MAX_US = 1000 * 1000, /* the longest wait between PULLs; each wait is twice the one before */
     CLIENT_RING_MIN_US = 500 * 1000,   /* see struct client_ring */
     CLIENT_RING_MAX_US = 10 * 1000 * 1000,
     CLIENT_RING_FACTOR = 4,

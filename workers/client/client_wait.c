@@ -117,9 +117,10 @@ void client_wait(const struct client *client, struct client_partition *partition
         uint64_t now = client_now(client);
         const struct client_asking *asking = &client->asking;
         uint64_t wait_us = 2 * asking->usual_us < asking->patience_us ? 2 * asking->usual_us : asking->patience_us;
+        bool asked = partition->now.open || partition->next.open || partition->restoring; /* answers come soon */
         partition->since_us = now;
-        partition->retry_wait_us = wait_us > CLIENT_RETRY_MIN_US ? wait_us : CLIENT_RETRY_MIN_US;
-        partition->retry_us = now + partition->retry_wait_us;
+        partition->retry_wait_us = CLIENT_RETRY_MIN_US;
+        partition->retry_us = now + (asked || wait_us < CLIENT_RETRY_MIN_US ? CLIENT_RETRY_MIN_US : wait_us);
         partition->now.heard_us = partition->next.heard_us = now;
     }
 }
@@ -163,9 +164,10 @@ uint64_t client_timer(struct client *client) {
         }
         if (partition->retry_us <= now) {
             partition_pull(client, p);
-            uint64_t longer_us = 2 * partition->retry_wait_us;
-            longer_us = longer_us < CLIENT_RETRY_MAX_US ? longer_us : CLIENT_RETRY_MAX_US;
-            partition->retry_wait_us = longer_us > partition->retry_wait_us ? longer_us : partition->retry_wait_us;
+            partition->retry_wait_us *= 2;
+            if (partition->retry_wait_us > CLIENT_RETRY_MAX_US) {
+                partition->retry_wait_us = CLIENT_RETRY_MAX_US;
+            }
             partition->retry_us = now + partition->retry_wait_us;
         }
         next = next == 0 || partition->retry_us < next ? partition->retry_us : next;

@@ -144,6 +144,11 @@ static void send_heartbeat(struct node *node) {
     message.heartbeat.waits = (uint8_t)node_work_waits(node, &message.heartbeat.waits_on);
     node_reports_count(node, &message.heartbeat.numbers);
     node_send(node, &message);
+}
+
+/* Sets when what the controller has not answered is sent again. Heartbeats between, which answer its messages, do not
+ * put that off: it may send one after the other. */
+static void repeat_later(struct node *node) {
     node->contact.heartbeat_us = node_now(node) + node->contact.heartbeat_ms * UINT64_C(1000);
 }
 
@@ -658,6 +663,7 @@ static void receive_welcome(struct node *node, const struct message *message) {
     }
     node_notes_send(node);
     send_heartbeat(node);
+    repeat_later(node);
     if (node->departure.requested) {
         send_evict(node);
     }
@@ -904,6 +910,7 @@ static void discount_stop(struct node *node, uint64_t now) {
 static void repeat(struct node *node) {
     node_notes_send(node);
     send_heartbeat(node);
+    repeat_later(node);
     send_accusation(node);
     send_input_again(node);
     if (node->state == NODE_LOADED && node->loaded == node->plan.terms.version) {

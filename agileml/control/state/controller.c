@@ -459,6 +459,8 @@ static void receive_loaded(struct controller *controller, struct member *member,
 static void receive_heartbeat(struct controller *controller, struct member *member, const struct message *message) {
     const struct message_heartbeat *beat = &message->heartbeat;
     member->goes_by.epoch = message->epoch;
+    member->goes_by.told_us =
+        beat->version > member->goes_by.version ? controller_now(controller) : member->goes_by.told_us;
     member->goes_by.version = beat->version;
     member->goes_by.ready = beat->ready;
     member->state = beat->state;

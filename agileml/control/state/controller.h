@@ -125,6 +125,7 @@ struct member_goes_by {
     uint64_t ready;   /* the plan version that the member is ready to switch to */
     uint64_t barrier; /* number of the barrier */
     uint64_t plan_us; /* when the controller last sent a plan to the member */
+    uint64_t told_us; /* when the member first reported this version. Not stored */
 };
 
 /* How far a member has reported. */

@@ -11,7 +11,9 @@
 uint64_t possible_clock(const struct controller *controller) {
     const struct job_terms *job = &controller->job.terms;
     uint64_t completed = controller->progress.completed;
-    uint64_t ahead = completed + WIRE_PROGRESS_MAX + job->staleness + 2;
+    /* A node's stored PROGRESS may be staleness + 1 steps beyond the completed clock; steps that begin together are
+     * up to local_steps clocks. */
+    uint64_t ahead = completed + WIRE_PROGRESS_MAX + (job->staleness + UINT64_C(2)) * job->local_steps;
     uint64_t last = job->iterations > 0 ? job->iterations * job->clocks_per_iteration : WIRE_CLOCK_NEVER;
     last = last > completed ? last : completed; /* a resumed job may be beyond its last clock */
     return ahead < last ? ahead : last;

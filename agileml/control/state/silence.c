@@ -124,13 +124,14 @@ static struct member *accused_by(struct controller *controller, const struct mem
 /* Whether an accusation counts. The accuser must have repeated it for half a timeout, in which this controller heard
  * the accused all the time. Otherwise the accused will be given up for its own silence, or has just been resumed. If
  * the victim is reliable, the accusation must have lasted for the answer timeout, as the victim may have the only copy
- * of some state. (Not in stage traditional, where any loss ends the job.) The accused must have the newest plan, as it
- * accepts only nodes that its plan names. answers.c gives up nodes that take too long to accept a plan. */
+ * of some state. (Not in stage traditional, where any loss ends the job.) The accused must have had the newest plan so
+ * long, as it accepts only nodes that its plan names. answers.c gives up nodes that take too long to accept a plan. */
 static bool is_confirmed(const struct controller *controller, const struct member *accuser,
                          const struct member *accused, enum node_tier victim, uint64_t now_us) {
     uint64_t accused_us = accuser->silence.accused_us;
     uint64_t lively_us = accused->silence.lively_us;
     uint64_t since_us = accused_us > lively_us ? accused_us : lively_us;
+    since_us = accused->goes_by.told_us > since_us ? accused->goes_by.told_us : since_us;
     bool patient = victim == TIER_RELIABLE && controller->plan.stage != STAGE_TRADITIONAL;
     uint64_t least_us = patient ? controller->options.answer_ms * UINT64_C(1000) : 0;
     return accused->goes_by.version >= controller->plan.version && silence_is_lively(controller, accused, now_us) &&
