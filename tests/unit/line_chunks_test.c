@@ -401,6 +401,36 @@ TEST(parts_of_many_files_are_even) {
     }
 }
 
+/* A file goes to at most as many parts as it has times the least bytes of a part: to those with the fewest so far. */
+TEST(small_files_go_to_few_parts) {
+    enum { PARTS = 9, EXTENTS = 8 };
+    for (uint32_t wanted = 0; wanted <= EXTENTS; wanted++) {
+        CLOSED_BY(input_deal_close) struct input_deal deal;
+        const uint64_t total = (uint64_t)EXTENTS * EXTENT_MIN;
+        struct extent cut[EXTENTS];
+        struct input_name file = {.identity = {.bytes = total}};
+        struct extents extents = {.list = {.names = &file, .count = 1}, .at = cut};
+        for (; extents.count < EXTENTS; extents.count++) {
+            cut[extents.count] = (struct extent){.offset = extents.count * EXTENT_MIN, .length = EXTENT_MIN};
+        }
+        input_deal_open(&deal, PARTS, wanted > 0 ? total / wanted : total + 1);
+        for (uint32_t files = 1; files <= PARTS; files++) {
+            uint32_t parts = 0;
+            input_deal_file(&deal, &extents);
+            for (uint32_t p = 0; p < PARTS; p++) {
+                struct extent_range part = input_deal_part(&deal, p);
+                parts += part.end > part.first ? 1 : 0;
+            }
+            assert_int_equal(input_deal_part(&deal, PARTS - 1).end, EXTENTS);
+            assert_in_range(parts, 1, wanted > 0 ? wanted : 1);
+            assert_true(files > 1 || parts == (wanted > 0 ? wanted : 1));
+        }
+        for (uint32_t p = 0; p < PARTS; p++) {
+            assert_true(deal.bytes[p] > 0);
+        }
+    }
+}
+
 TEST(samples_find_other_bytes_where_they_look) {
     enum { SMALL = INPUT_SAMPLES * INPUT_SAMPLE_BYTES, BIG = SMALL * 2 };
     FREED char *text = malloc(BIG);

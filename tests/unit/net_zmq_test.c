@@ -781,17 +781,22 @@ static int raw_listen(const char *endpoint) {
     return fd;
 }
 
+/* Sets where a listener of raw_listen listens. */
+static void raw_endpoint(int listener, char endpoint[WIRE_ENDPOINT_MAX]) {
+    struct sockaddr_in address;
+    socklen_t size = sizeof address;
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    snprintf(endpoint, WIRE_ENDPOINT_MAX, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+}
+
 /* A program that is not a peer closes each connection, as at a message that it does not understand. */
 static void assert_hung_up(const struct net_key *key, const char *why) {
     CLOSED_BY(net_closer) struct net *net = net_new(key);
     CLOSED_BY(probe_close) struct probe probe;
     struct hanger_up hanger_up = {.listener = raw_listen("tcp://127.0.0.1:0")};
-    struct sockaddr_in address;
-    socklen_t size = sizeof address;
     char endpoint[WIRE_ENDPOINT_MAX];
     pthread_t thread;
-    assert_int_equal(getsockname(hanger_up.listener, (struct sockaddr *)&address, &size), 0);
-    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    raw_endpoint(hanger_up.listener, endpoint);
     assert_int_equal(pthread_create(&thread, NULL, hang_up, &hanger_up), 0);
     probe_open(&probe, net, PROBE);
     probe.door->connect(probe.door, ECHO, endpoint);
@@ -852,12 +857,9 @@ TEST_WITH(the_first_message_connects, set_up, tear_down) {
     struct probe probe;
     struct net *net = net_new(NULL);
     int listener = raw_listen("tcp://127.0.0.1:0");
-    struct sockaddr_in address;
-    socklen_t size = sizeof address;
     char endpoint[WIRE_ENDPOINT_MAX];
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    raw_endpoint(listener, endpoint);
     assert_int_equal(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
-    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
     probe_open(&probe, net, PROBE);
     probe.door->connect(probe.door, ECHO, endpoint);
     probe.timers_wanted = 1;
@@ -879,11 +881,8 @@ TEST_WITH(a_peer_that_does_not_answer_has_not_refused, set_up, tear_down) {
     struct probe probe;
     struct net *net = net_new(NULL);
     int listener = raw_listen("tcp://127.0.0.1:0");
-    struct sockaddr_in address;
-    socklen_t size = sizeof address;
     char endpoint[WIRE_ENDPOINT_MAX];
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    raw_endpoint(listener, endpoint);
     probe_open(&probe, net, PROBE);
     probe.door->connect(probe.door, ECHO, endpoint);
     heartbeat(&probe, ECHO, 1);

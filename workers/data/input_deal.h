@@ -9,7 +9,8 @@
  * the parts. All processes deal the same files in the same order, and so get the same parts. */
 struct input_deal {
     uint32_t parts;  /* 0: closed */
-    uint64_t least;  /* a file is dealt to so few parts that each gets about so many bytes of it, or to a single one */
+    uint64_t least;  /* bytes of a file that are worth a part: the file goes to at most (its bytes / least) parts, and
+                        to at least one. 0: to all */
     uint64_t *bytes; /* [parts]: what each part has of the files so far */
     uint32_t *first; /* [parts + 1]: each part's first extent of the file dealt last; then the number of the file's
                         extents */

@@ -146,8 +146,8 @@ static void send_heartbeat(struct node *node) {
     node_send(node, &message);
 }
 
-/* Sets when what the controller has not answered is sent again. Heartbeats between, which answer its messages, do not
- * put that off: it may send one after the other. */
+/* Sets when the node calls `repeat` next. A heartbeat that answers a message of the controller does not put that off:
+ * otherwise a controller that sends one message after the other would never get what it lacks. */
 static void repeat_later(struct node *node) {
     node->contact.heartbeat_us = node_now(node) + node->contact.heartbeat_ms * UINT64_C(1000);
 }

@@ -3,7 +3,6 @@
 
 #include "agileml/control/state/controller_private.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 static bool has_to_promise(const struct controller *controller, const struct member *member) {
@@ -109,11 +108,7 @@ static void ask_all(struct controller *controller, uint64_t passed_us) {
 
 static void check(struct controller *controller, uint64_t now_us) {
     uint64_t most_us = controller->options.heartbeat_ms * UINT64_C(500); /* between two calls in time */
-    assert(now_us >= controller->features.answers.checked_us);
-    uint64_t passed_us =
-        controller->features.answers.checked_us == 0 ? 0 : now_us - controller->features.answers.checked_us;
-    passed_us = passed_us < most_us ? passed_us : most_us;
-    controller->features.answers.checked_us = now_us;
+    uint64_t passed_us = controller_passed_us(&controller->features.answers.checked_us, now_us, most_us);
     if (controller->phase == PHASE_GATHER) {
         return;
     }

@@ -11,6 +11,8 @@
 #include "agileml/control/state/report.h"
 #include "agileml/wire/records.h"
 
+#include <assert.h>
+
 enum {
     CONTROLLER_COMMIT_EVERY = 4,     /* most clocks between commit points that the controller chooses at first */
     CONTROLLER_COMMIT_LATE = 3,      /* iterations in a row with a late commit before commit points become rarer */
@@ -30,6 +32,14 @@ enum {
 
 static inline uint64_t controller_now(const struct controller *controller) {
     return controller->io->now_us(controller->io);
+}
+/* Returns the time since `*last_us`, 0 if that is 0, and sets it to now. At most `most_us`: the time between two calls
+ * that are not late, so that time in which this controller was stopped does not count. */
+static inline uint64_t controller_passed_us(uint64_t *last_us, uint64_t now_us, uint64_t most_us) {
+    uint64_t passed_us = *last_us == 0 ? 0 : now_us - *last_us;
+    assert(now_us >= *last_us);
+    *last_us = now_us;
+    return passed_us < most_us ? passed_us : most_us;
 }
 /* Returns how long training has lasted, including time without a controller as far as this is known. */
 static inline uint64_t controller_trained_us(const struct controller *controller) {

@@ -11,8 +11,8 @@
 uint64_t possible_clock(const struct controller *controller) {
     const struct job_terms *job = &controller->job.terms;
     uint64_t completed = controller->progress.completed;
-    /* A node's stored PROGRESS may be staleness + 1 steps beyond the completed clock; steps that begin together are
-     * up to local_steps clocks. */
+    /* A node is at most WIRE_PROGRESS_MAX clocks ahead of its own stored PROGRESS, which may be staleness + 1 steps
+     * ahead of the completed clock. Under S-MA a step is a group of up to local_steps clocks. */
     uint64_t ahead = completed + WIRE_PROGRESS_MAX + (job->staleness + UINT64_C(2)) * job->local_steps;
     uint64_t last = job->iterations > 0 ? job->iterations * job->clocks_per_iteration : WIRE_CLOCK_NEVER;
     last = last > completed ? last : completed; /* a resumed job may be beyond its last clock */

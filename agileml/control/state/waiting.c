@@ -222,12 +222,11 @@ static void check(struct controller *controller, uint64_t now_us) {
     struct waiting *waiting = &controller->features.waiting;
     const uint64_t timeout_us = controller->options.timeout_ms * UINT64_C(1000);
     const uint64_t most_us = controller->options.heartbeat_ms * UINT64_C(2000); /* between two calls in time */
-    uint64_t passed_us = waiting->checked_us == 0 ? 0 : now_us - waiting->checked_us;
+    uint64_t passed_us = controller_passed_us(&waiting->checked_us, now_us, most_us);
     uint64_t digest = digest_of(controller);
     bool moved = digest != waiting->digest;
-    waiting->checked_us = now_us;
     waiting->digest = digest;
-    waiting->still_us = moved ? 0 : waiting->still_us + (passed_us < most_us ? passed_us : most_us);
+    waiting->still_us = moved ? 0 : waiting->still_us + passed_us;
     waiting->told_us = moved ? 0 : waiting->told_us;
     uint64_t least_us = STILL_CLOCKS * controller->clocks.lasted_us;
     least_us = least_us > timeout_us ? least_us : timeout_us;
