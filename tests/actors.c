@@ -1,5 +1,7 @@
 /* See actors.h. */
 #include "tests/actors.h"
+
+#include "agileml/wire/plan_pack.h"
 #include "workers/node/feed/node_feed.h"
 
 #include <assert.h>
@@ -334,7 +336,11 @@ static void open_node(struct actors *actors) {
     welcome.welcome.timeout_ms = TIMEOUT_MS;
     give(actors, ACTOR_CONTROLLER, &welcome);
     struct message plan = make_plan();
-    give(actors, ACTOR_CONTROLLER, &plan);
+    struct plan_view view = plan_open(&plan);
+    struct message packed = plan_pack(&view, NULL);
+    plan_close(&view);
+    message_close(&plan);
+    give(actors, ACTOR_CONTROLLER, &packed);
     for (uint32_t p = 0; p < FORGE_PARTITIONS; p++) {
         cache_add(&actors->node.cache, 0, p);
     }

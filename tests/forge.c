@@ -213,6 +213,7 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_REPORT:
     case MESSAGE_STATUS:
     case MESSAGE_NOTE:
+    case MESSAGE_PACKED_PLAN:
         add_frame(message, 2);
         break;
     case MESSAGE_EVICT:

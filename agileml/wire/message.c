@@ -104,6 +104,10 @@ static const struct layout LAYOUTS[] = {
                        U64(plan.final, CLOCK), U8(plan.recoverable, 1), U8(plan.transient, 1),
                        U8(plan.strategy, STRATEGY_ADPSGD), U8(plan.next_strategy, STRATEGY_ADPSGD),
                        U64(plan.strategy_from, CLOCK), TEXT(plan.resume)}},
+    [MESSAGE_PACKED_PLAN] = {"PACKED_PLAN",
+                             RECORDS(1, WIRE_PLAN_MAX),
+                             {U64(packed_plan.version, ANY), U64(packed_plan.base, ANY),
+                              U64(packed_plan.bytes, WIRE_PLAN_MAX)}},
     [MESSAGE_INPUT] = {"INPUT",
                        FRAMES_RECORDS,
                        2,
@@ -302,6 +306,7 @@ unsigned message_roles(const struct message *message) {
         return message->frames[0]->size == 0 ? ROLE_NODE : ROLE_OPERATOR;
     case MESSAGE_WELCOME:
     case MESSAGE_PLAN:
+    case MESSAGE_PACKED_PLAN:
     case MESSAGE_START:
     case MESSAGE_HEARTBEAT_ACK:
     case MESSAGE_SAVE:

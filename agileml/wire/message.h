@@ -22,7 +22,7 @@
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 33,
+    WIRE_VERSION = 34,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -57,6 +57,7 @@ enum {
     WIRE_NOTE_MAX = 1 << 16,        /* a line for the report, in NOTE */
     WIRE_APP_NOTES_MAX = 64,        /* different APP_NOTE texts in a job's report */
     WIRE_STATUS_MAX = 1 << 26,      /* the answer to STATUS */
+    WIRE_PLAN_MAX = 1 << 26,        /* a plan, unpacked */
     WIRE_LOTS_MAX = 8,              /* of a node */
     WIRE_FEED_SHARDS_MAX = 64,      /* in one FEED_ASK or its answer */
     WIRE_TRANSFORMS_MAX = 16,       /* of an app */
@@ -74,7 +75,7 @@ enum message_type {
     /* node <-> controller */
     MESSAGE_REGISTER = 1,
     MESSAGE_WELCOME = 2,
-    MESSAGE_PLAN = 3,
+    MESSAGE_PLAN = 3, /* within a node: its agent to servers and pulse */
     MESSAGE_LOADED = 4,
     MESSAGE_START = 5,
     MESSAGE_PROGRESS = 6,
@@ -124,6 +125,7 @@ enum message_type {
     MESSAGE_PEER = 43,
     /* controller -> node */
     MESSAGE_EVALUATE = 40,
+    MESSAGE_PACKED_PLAN = 47,
     /* between pulses; pulse <-> controller */
     MESSAGE_PULSE = 50
 };
@@ -200,6 +202,13 @@ struct message_plan {
      * ps/table.h), workers keep what servers push, so that a worker can replace lost replicas. */
     uint8_t transient;
     char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
+};
+
+/* A PLAN as the controller sends it to nodes (plan_pack.h). Frame: the packed bytes. */
+struct message_packed_plan {
+    uint64_t version; /* of the plan */
+    uint64_t base;    /* the version of the plan that the receiver must have to unpack this one; 0: none */
+    uint64_t bytes;   /* unpacked */
 };
 
 /* The fingerprint of one data shard, or of several together. */
@@ -590,6 +599,7 @@ struct message {
         struct message_register registration;
         struct message_welcome welcome;
         struct message_plan plan;
+        struct message_packed_plan packed_plan;
         struct message_input input;
         struct message_loaded loaded;
         struct message_start start;

@@ -2,7 +2,7 @@
  * rows of several tables. No seed is stored in the repository. */
 #include "tests/fuzz/corpus.h"
 
-#include "agileml/wire/message.h"
+#include "agileml/wire/plan_pack.h"
 #include "agileml/wire/rows.h"
 #include "agileml/wire/sparse.h"
 #include "tests/forge.h"
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <zstd.h>
 
 enum { CORPUS_SEED_MAX = 8192, CORPUS_ROWS = 3, CORPUS_VARIANTS = 5, CORPUS_ROW_MAX = 40 };
 
@@ -72,6 +73,25 @@ static void add_assignments(struct message *message, unsigned count) {
     add_frame(message, 8 * sizeof(uint32_t));
 }
 
+static void add_payload(struct message *message, unsigned variant);
+
+/* A plan that is packed, or (odd variants) its bytes before zstd. */
+static void add_packed_plan(struct message *message, unsigned variant) {
+    struct message whole = {.type = MESSAGE_PLAN, .epoch = message->epoch};
+    add_payload(&whole, variant);
+    struct plan_view plan = plan_open(&whole);
+    *message = plan_pack(&plan, NULL);
+    if (variant % 2 == 1) {
+        struct buffer *packed = message->frames[0];
+        struct buffer *image = buffer_new(message->packed_plan.bytes);
+        image->size = ZSTD_decompress(image->data, image->size, packed->data, packed->size);
+        message->frames[0] = image;
+        buffer_drop(packed);
+    }
+    plan_close(&plan);
+    message_close(&whole);
+}
+
 static void add_payload(struct message *message, unsigned variant) {
     switch ((unsigned)message->type) {
     case MESSAGE_REGISTER:
@@ -92,6 +112,9 @@ static void add_payload(struct message *message, unsigned variant) {
         memset(message->frames[1]->data, 1, message->frames[1]->size);
         add_assignments(message, variant);
         add_frame(message, sizeof(struct wire_endpoint));
+        break;
+    case MESSAGE_PACKED_PLAN:
+        add_packed_plan(message, variant);
         break;
     case MESSAGE_INPUT:
         add_frame(message, 8 * sizeof(struct wire_input_shard));

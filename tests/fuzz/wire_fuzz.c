@@ -3,11 +3,12 @@
  *
  * Input: the number of payload frames (1 byte), the size of the head and of each frame (2 bytes each), then their
  * bytes. */
-#include "agileml/wire/plan.h"
+#include "agileml/wire/plan_pack.h"
 #include "agileml/wire/rows.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <zstd.h>
 
 #define FUZZ_CHECK(condition)                                                                                          \
     do {                                                                                                               \
@@ -105,7 +106,41 @@ static void fuzz_plan(const struct message *message) {
     }
     volatile uint64_t kept = sum + (uint64_t)plan_is_commit_point(&plan, sum);
     (void)kept;
+    struct message packed = plan_pack(&plan, plan.terms.version > 0 ? &plan : NULL);
+    struct plan_view back;
+    struct error error = {0};
+    FUZZ_CHECK(plan_unpacks(&packed, &plan) && plan_unpack(&packed, &plan, &back, &error) == 0);
+    for (unsigned f = 0; f < PLAN_FRAMES; f++) {
+        FUZZ_CHECK(back.frames[f]->size == plan.frames[f]->size &&
+                   memcmp(back.frames[f]->data, plan.frames[f]->data, plan.frames[f]->size) == 0);
+    }
+    plan_close(&back);
+    message_close(&packed);
     plan_close(&plan);
+}
+
+static void fuzz_unpack(const struct message *packed) {
+    struct plan_view plan;
+    struct error error = {0};
+    if (packed->packed_plan.base == 0 && plan_unpack(packed, NULL, &plan, &error) == 0) {
+        FUZZ_CHECK(plan.terms.version == packed->packed_plan.version && plan.epoch == packed->epoch);
+        plan_close(&plan);
+    }
+}
+
+/* Unpacks the bytes as they are, and as what zstd would deliver, which a fuzzer would hardly find. */
+static void fuzz_packed_plan(const struct message *message) {
+    fuzz_unpack(message);
+    const struct buffer *image = message->frames[0];
+    struct message packed = *message;
+    packed.packed_plan.base = 0;
+    packed.packed_plan.bytes = image->size;
+    packed.frames[0] = buffer_new(ZSTD_compressBound(image->size));
+    packed.frames[0]->size =
+        ZSTD_compress(packed.frames[0]->data, packed.frames[0]->size, image->data, image->size, 1);
+    FUZZ_CHECK(!ZSTD_isError(packed.frames[0]->size));
+    fuzz_unpack(&packed);
+    buffer_drop(packed.frames[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -143,6 +178,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             fuzz_rows(&message);
         } else if (message.type == MESSAGE_PLAN) {
             fuzz_plan(&message);
+        } else if (message.type == MESSAGE_PACKED_PLAN && message.packed_plan.bytes < 1 << 20) {
+            fuzz_packed_plan(&message);
         }
     } else {
         FUZZ_CHECK(error.text[0] != '\0');

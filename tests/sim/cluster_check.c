@@ -225,11 +225,16 @@ static void check_plan(struct cluster *cluster, const struct plan_view *plan) {
     cluster->seen.plan = plan_share(plan);
 }
 
-void cluster_check_plan(struct cluster *cluster, const struct message *message) {
-    struct plan_view plan = plan_open(message);
-    check_plan(cluster, &plan);
+void cluster_check_plan(struct cluster *cluster) {
+    check_plan(cluster, &cluster->control.controller.plan.view);
     cluster_uneven_planned(cluster);
-    plan_close(&plan);
+}
+
+const struct plan_view *cluster_plan_in(const struct cluster *cluster, const struct message *message) {
+    const struct plan_view *newest = &cluster->seen.plan;
+    bool is_newest = (message->type == MESSAGE_PLAN && message->plan.version == newest->terms.version) ||
+                     (message->type == MESSAGE_PACKED_PLAN && message->packed_plan.version == newest->terms.version);
+    return is_newest ? newest : NULL;
 }
 
 struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partition, uint64_t clock) {

@@ -120,12 +120,12 @@ static void control_send(struct io *io, actor_id to, struct message *message) {
         message_close(message);
         return;
     }
-    if (message->type == MESSAGE_PLAN) {
+    if (message->type == MESSAGE_PACKED_PLAN) {
         struct cluster *cluster = control->cluster;
-        if (cluster->store.forgets && message->plan.version > cluster->seen.plan.terms.version) {
+        if (cluster->store.forgets && message->packed_plan.version > cluster->seen.plan.terms.version) {
             sim_schedule(cluster->sim, CLUSTER_OPERATOR, sim_now(cluster->sim) + 20 * 1000, kill_forgetful, cluster);
         }
-        cluster_check_plan(cluster, message);
+        cluster_check_plan(cluster);
     }
     control->network->send(control->network, to, message);
 }

@@ -79,7 +79,7 @@ bool cluster_mad_node(const struct cluster_node *node, actor_id from, struct mes
     if (node->fate.mad == MAD_BARRIER && message->type == MESSAGE_HEARTBEAT_ACK) {
         message->heartbeat_ack.barrier = 0; /* the number of an old barrier */
     }
-    return node->fate.mad != MAD_AGENT && (node->fate.mad != MAD_PLAN || message->type != MESSAGE_PLAN);
+    return node->fate.mad != MAD_AGENT && (node->fate.mad != MAD_PLAN || message->type != MESSAGE_PACKED_PLAN);
 }
 
 bool cluster_mad_server(const struct cluster_node *node, const struct message *message) {

@@ -1,5 +1,6 @@
 /* Deliberate mistakes in a simulated run, which the checks must find. See cluster_private.h. */
 #include "agileml/ps/server_private.h"
+#include "agileml/wire/plan_pack.h"
 #include "tests/sim/cluster_private.h"
 
 #include <stdlib.h>
@@ -243,15 +244,24 @@ static void mistake_plan(struct cluster_server *server, struct message *message)
 }
 
 /* Changes the groups in one node's plan, and so the ring's order. */
-static void mistake_groups(struct cluster *cluster, struct message *message) {
-    size_t count = message->frames[PLAN_NODES]->size / sizeof(struct wire_node);
-    if (cluster->app.ring && count > RING_NODES_MIN && message->plan.restore > 0 &&
-        cluster_mistake_due(cluster, MISTAKE_RING_MIXED)) {
-        struct wire_node *nodes = frame_own(message, PLAN_NODES);
-        for (size_t n = 0; n < count; n++) {
-            nodes[n].group = count - n;
-        }
+static void mistake_groups(const struct cluster_node *node, struct message *message) {
+    struct cluster *cluster = node->cluster;
+    struct plan_view plan = {0};
+    struct error error = {0};
+    if (cluster->options.mistake != MISTAKE_RING_MIXED || !plan_unpacks(message, &node->node.plan) ||
+        plan_unpack(message, &node->node.plan, &plan, &error) != 0) {
+        return;
     }
+    if (cluster->app.ring && plan.node_count > RING_NODES_MIN && plan.terms.restore > 0 &&
+        cluster_mistake_due(cluster, MISTAKE_RING_MIXED)) {
+        struct wire_node *nodes = (struct wire_node *)(void *)plan.frames[PLAN_NODES]->data;
+        for (size_t n = 0; n < plan.node_count; n++) {
+            nodes[n].group = plan.node_count - n;
+        }
+        message_close(message);
+        *message = plan_pack(&plan, NULL);
+    }
+    plan_close(&plan);
 }
 
 void cluster_mistake_keep_relayed(struct cluster_server *server, const struct message *message, struct relay *kept) {
@@ -419,8 +429,8 @@ static void mistake_hold(struct cluster_node *node, struct message *message) {
 void cluster_mistake_node(struct cluster_node *node, struct message *message) {
     struct cluster *cluster = node->cluster;
     const struct client *client = &node->node.client;
-    if (message->type == MESSAGE_PLAN) {
-        mistake_groups(cluster, message);
+    if (message->type == MESSAGE_PACKED_PLAN) {
+        mistake_groups(node, message);
     }
     if (message->type == MESSAGE_HEARTBEAT_ACK) {
         mistake_hold(node, message);

@@ -786,7 +786,9 @@ struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partiti
 bool cluster_state_stands(const struct cluster *cluster, uint64_t epoch);
 
 /* Called when the controller sends a plan. */
-void cluster_check_plan(struct cluster *cluster, const struct message *message);
+void cluster_check_plan(struct cluster *cluster);
+/* Returns the plan that a PLAN or PACKED_PLAN brings, if it is the newest; else NULL. */
+const struct plan_view *cluster_plan_in(const struct cluster *cluster, const struct message *message);
 /* Returns the server's replica of the partition. NULL: none, or an incomplete copy with rows of different clocks. */
 const struct partition *cluster_replica(const struct cluster_server *server, uint32_t partition);
 /* Whether the server can restore its replica of the partition to the clock. */

@@ -15,19 +15,19 @@ struct schedule_of {
 };
 
 static enum plan_kind plan_kind(const struct cluster *cluster, const struct message *message) {
-    if (message->type != MESSAGE_PLAN) {
+    const struct plan_view *plan = cluster_plan_in(cluster, message);
+    if (plan == NULL) {
         return PLAN_OTHER;
     }
-    if (message->plan.from_clock == WIRE_CLOCK_NEVER) {
+    if (plan->terms.from_clock == WIRE_CLOCK_NEVER) {
         return PLAN_PREPARE;
     }
-    const struct wire_placement *placement = (const void *)message->frames[1]->data;
-    for (uint32_t p = 0; p < message->plan.partitions; p++) {
-        if (placement[p].server != placement[p].next_server) {
+    for (uint32_t p = 0; p < plan->terms.partitions; p++) {
+        if (plan->placement[p].server != plan->placement[p].next_server) {
             return PLAN_SWITCH;
         }
     }
-    return message->epoch > cluster->seen.first_epoch ? PLAN_RECOVER : PLAN_OTHER;
+    return plan->epoch > cluster->seen.first_epoch ? PLAN_RECOVER : PLAN_OTHER;
 }
 
 /* ---- Common parts ---- */
@@ -140,8 +140,8 @@ static void see_promotion(struct cluster *cluster, struct cluster_node *node, ac
     if (node == NULL || plan_kind(cluster, message) != PLAN_SWITCH || !now(cluster)) {
         return;
     }
-    const struct wire_placement *placement = (const void *)message->frames[1]->data;
-    for (uint32_t p = 0; p < message->plan.partitions; p++) {
+    const struct wire_placement *placement = cluster->seen.plan.placement;
+    for (uint32_t p = 0; p < cluster->policy.partitions; p++) {
         struct cluster_node *next = cluster_node_of(cluster, placement[p].next_server);
         if (placement[p].server != placement[p].next_server && next != NULL && next->tier == TIER_TRANSIENT &&
             cluster_node_lives(next)) {
@@ -162,7 +162,8 @@ static void shape_notice(struct cluster *cluster) {
 static void see_notice(struct cluster *cluster, struct cluster_node *node, actor_id from,
                        const struct message *message) {
     (void)from;
-    bool moment = message->type == MESSAGE_PLAN || message->type == MESSAGE_UPDATE || message->type == MESSAGE_FOLLOW;
+    bool plan = message->type == MESSAGE_PACKED_PLAN || message->type == MESSAGE_PLAN;
+    bool moment = plan || message->type == MESSAGE_UPDATE || message->type == MESSAGE_FOLLOW;
     if (node == NULL || !moment) {
         return;
     }
@@ -212,7 +213,8 @@ static void shape_half_told(struct cluster *cluster) {
 static void see_half_told(struct cluster *cluster, struct cluster_node *node, actor_id from,
                           const struct message *message) {
     (void)from;
-    bool announced = message->type == MESSAGE_PLAN && message->plan.from_clock != 0;
+    const struct plan_view *plan = cluster_plan_in(cluster, message);
+    bool announced = plan != NULL && plan->terms.from_clock != 0;
     if (node != NULL && announced && now(cluster)) {
         cluster->result->counts.triggered = 1;
         cluster_control_kill(cluster, cluster_between(cluster, 1, 4) * cluster->drawn.timeout_ms * UINT64_C(1000));
@@ -234,7 +236,7 @@ static void see_flaps(struct cluster *cluster, struct cluster_node *node, actor_
     unsigned machine = CLUSTER_FIRST_NODE + cluster->drawn.initial_reliable + (unsigned)cluster->schedule.mark;
     (void)from;
     enum message_type moment =
-        cluster->schedule.mark_id == 0 || cluster->schedule.left % 2 == 0 ? MESSAGE_HEARTBEAT_ACK : MESSAGE_PLAN;
+        cluster->schedule.mark_id == 0 || cluster->schedule.left % 2 == 0 ? MESSAGE_HEARTBEAT_ACK : MESSAGE_PACKED_PLAN;
     if (node == NULL || node->machine != machine || message->type != moment || cluster->schedule.left == 0 ||
         cluster->seen.begun < cluster->drawn.first_clock + 1 || cluster->schedule.mark_id == node->id) {
         return;
@@ -537,7 +539,7 @@ static void see_company(struct cluster *cluster, struct cluster_node *node, acto
                         const struct message *message) {
     struct cluster_node *victims[CLUSTER_NODES_MAX];
     const struct plan_view *plan = &cluster->seen.plan;
-    bool named = message->type == MESSAGE_PLAN && message->frames[PLAN_NODES]->size > sizeof(struct wire_node);
+    bool named = cluster_plan_in(cluster, message) != NULL && plan->node_count > 1;
     bool work = message->type == MESSAGE_FLUSH && plan->node_count > 1 && plan->terms.from_clock > 1 &&
                 message->flush.clock >= plan->terms.from_clock;
     (void)from;

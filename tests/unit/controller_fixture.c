@@ -76,6 +76,26 @@ static void fake_dial(struct io *io, actor_id actor, const char *endpoint) {
     }
 }
 
+/* Unpacks plans as their receiver would. */
+static void fake_unpack(struct io *io, actor_id to, struct message *message) {
+    struct fake *fake = (struct fake *)(void *)io;
+    unsigned number = (unsigned)(to >> ACTOR_PART_BITS) - 1;
+    if (message->type == MESSAGE_PACKED_PLAN && number < PLAYERS_MAX && !fake->io.mute) {
+        struct plan_view *has = &fake->players[number].carried;
+        struct plan_view plan;
+        struct error error = {0};
+        assert_true(plan_unpacks(message, has));
+        int result = plan_unpack(message, has, &plan, &error);
+        assert_string_equal(error.text, "");
+        assert_int_equal(result, 0);
+        message_close(message);
+        *message = plan_message(&plan);
+        plan_close(has);
+        *has = plan;
+    }
+    fake->send(io, to, message);
+}
+
 /* A timer set to a past moment would run in an endless loop. Only a slow store may let a moment pass within a call. */
 static void fake_set_timer(struct io *io, uint64_t at_us) {
     struct fake *fake = (struct fake *)(void *)io;
@@ -105,6 +125,9 @@ static void fake_close(void *context) {
     }
     free(fake->store.entries);
     message_close(&fake->newest);
+    for (unsigned n = 0; n < PLAYERS_MAX; n++) {
+        plan_close(&fake->players[n].carried);
+    }
 }
 
 struct fake *fake_new(struct job_terms terms) {
@@ -112,6 +135,8 @@ struct fake *fake_new(struct job_terms terms) {
     assert_non_null(fake);
     at_end(fake_close, fake);
     fake_io_open(&fake->io);
+    fake->send = fake->io.io.send;
+    fake->io.io.send = fake_unpack;
     fake->io.io.set_timer = fake_set_timer;
     fake->io.io.dial = fake_dial;
     fake->terms = terms;
@@ -193,6 +218,7 @@ void join(struct fake *fake, unsigned number, const char *name, enum node_tier t
     memset(&message, (int)number + 1, sizeof message); /* the padding between fields differs from node to node */
     message.type = MESSAGE_REGISTER;
     memset(message.registration.name, 0, sizeof message.registration.name);
+    memset(message.registration.key, 0, sizeof message.registration.key);
     snprintf(message.registration.name, sizeof message.registration.name, "%s", name);
     memcpy(message.registration.host, "host", sizeof "host");
     message.registration.process_id = 1;

@@ -9,6 +9,7 @@
 #include "agileml/control/state/controller_private.h"
 #include "agileml/control/state/manifest.h"
 #include "agileml/control/state/report.h"
+#include "agileml/wire/plan_pack.h"
 #include "agileml/wire/report_line.h"
 #include "tests/fake_io.h"
 #include "tests/test.h"
@@ -62,6 +63,7 @@ struct player {
     enum node_state state;
     uint64_t epoch, clock, final;
     uint64_t barrier, barrier_clock;
+    struct plan_view carried; /* the last plan that was sent to it */
     uint64_t lost_until; /* clocks up to which PROGRESS does not reach the controller */
     bool caches;         /* its cache can restore what its server lacks */
     uint64_t behind;     /* the cache's state is so many clocks before the newest */
@@ -147,6 +149,7 @@ struct fake_joining {
 
 struct fake {
     struct fake_io io; /* must be first; mute: the process is killed */
+    void (*send)(struct io *io, actor_id to, struct message *message);
     unsigned dials[PLAYERS_MAX];
     struct controller controller;
     struct controller_options options;

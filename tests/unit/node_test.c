@@ -1,6 +1,7 @@
 /* The node agent against a controller and servers played by the test: plans, data sets, the order of work, barriers,
  * fences, retries, and the end. */
 #include "agileml/base/hash.h"
+#include "agileml/wire/plan_pack.h"
 #include "agileml/wire/records.h"
 #include "tests/fake_io.h"
 #include "tests/test.h"
@@ -335,7 +336,11 @@ static void give_plan(struct fake *fake) {
         buffer_copy(fake->next.assignments, fake->next.assignment_count * sizeof fake->next.assignments[0]);
     plan.frames[3] = buffer_copy(fake->next.shards, fake->next.shard_count * sizeof fake->next.shards[0]);
     plan.frames[4] = buffer_copy(endpoints, fake->next.endpoint_count * sizeof endpoints[0]);
-    give(fake, ACTOR_CONTROLLER, &plan);
+    plan.epoch = fake->next.epoch;
+    CLOSED_BY(plan_close) struct plan_view view = plan_open(&plan);
+    struct message packed = plan_pack(&view, plan_is_there(&fake->node.plan) ? &fake->node.plan : NULL);
+    message_close(&plan);
+    give(fake, ACTOR_CONTROLLER, &packed);
 }
 
 /* The remote server answers all SUBSCRIBEs with the state of `clock`. */

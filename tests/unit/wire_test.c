@@ -1,11 +1,13 @@
 /* The wire: every message is decoded as it was sent. Messages that exceed a limit, are cut short or have a wrong
  * shape are refused. Rows are found in their frames. */
-#include "agileml/wire/plan.h"
+#include "agileml/wire/plan_pack.h"
+#include "agileml/wire/records.h"
 #include "agileml/wire/rows.h"
 #include "agileml/wire/sparse.h"
 #include "tests/test.h"
 
 #include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
 
 #include <math.h>
 
@@ -68,6 +70,9 @@ static const struct wire_field {
     FIELD(MESSAGE_PLAN, WHOLE, plan.next_strategy, STRATEGY_ADPSGD),
     FIELD(MESSAGE_PLAN, WHOLE, plan.strategy_from, CLOCK),
     FIELD(MESSAGE_PLAN, TEXT, plan.resume, 0),
+    FIELD(MESSAGE_PACKED_PLAN, WHOLE, packed_plan.version, UINT64_MAX),
+    FIELD(MESSAGE_PACKED_PLAN, WHOLE, packed_plan.base, UINT64_MAX),
+    FIELD(MESSAGE_PACKED_PLAN, WHOLE, packed_plan.bytes, WIRE_PLAN_MAX),
     FIELD(MESSAGE_INPUT, WHOLE, input.reading, UINT64_MAX),
     FIELD(MESSAGE_INPUT, WHOLE, input.own.items, UINT64_MAX),
     FIELD(MESSAGE_INPUT, WHOLE, input.own.hash, UINT64_MAX),
@@ -243,6 +248,7 @@ enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
 static const unsigned wire_types[] = {MESSAGE_REGISTER,
                                       MESSAGE_WELCOME,
                                       MESSAGE_PLAN,
+                                      MESSAGE_PACKED_PLAN,
                                       MESSAGE_LOADED,
                                       MESSAGE_START,
                                       MESSAGE_PROGRESS,
@@ -400,6 +406,7 @@ static struct message new_message(unsigned type) {
     case MESSAGE_REPORT:
     case MESSAGE_STATUS:
     case MESSAGE_NOTE:
+    case MESSAGE_PACKED_PLAN:
         add_frame(&message, 17);
         break;
     case MESSAGE_EVICT:
@@ -586,7 +593,8 @@ TEST(payload_frames_are_checked) {
     static const enum message_type with_frames[] = {
         MESSAGE_REGISTER,   MESSAGE_PLAN,   MESSAGE_LOADED,   MESSAGE_START,  MESSAGE_PROGRESS, MESSAGE_EVICT,
         MESSAGE_GONE,       MESSAGE_FENCED, MESSAGE_REPLICAS, MESSAGE_STATUS, MESSAGE_REPORT,   MESSAGE_CHECKPOINT,
-        MESSAGE_ALLOCATION, MESSAGE_INPUT,  MESSAGE_EVALUATE, MESSAGE_NOTE};
+        MESSAGE_ALLOCATION, MESSAGE_INPUT,  MESSAGE_EVALUATE, MESSAGE_NOTE,
+        MESSAGE_PACKED_PLAN};
     for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* a frame too few */
         message = new_message(with_frames[t]);
         buffer_drop(message.frames[--message.frame_count]);
@@ -595,8 +603,9 @@ TEST(payload_frames_are_checked) {
     for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* an incomplete record */
         message = new_message(with_frames[t]);
         message.frames[0]->size -= 1;
-        if (with_frames[t] == MESSAGE_REPORT || with_frames[t] == MESSAGE_STATUS || with_frames[t] == MESSAGE_NOTE) {
-            message_close(&message); /* texts may have any length */
+        if (with_frames[t] == MESSAGE_REPORT || with_frames[t] == MESSAGE_STATUS || with_frames[t] == MESSAGE_NOTE ||
+            with_frames[t] == MESSAGE_PACKED_PLAN) {
+            message_close(&message); /* texts and packed bytes may have any length */
         } else {
             expect_refused(&message);
         }
@@ -872,6 +881,188 @@ TEST(what_a_plan_says) {
     assert_true(plan_origin_works(&plan, 8, 5, &alone) && !alone);
     assert_false(plan_origin_works(&plan, 8, 10, &alone));
     assert_true(plan_origin_works(&plan, 9, 10, &alone) && alone);
+}
+
+/* ---- Packed plans ---- */
+
+/* A plan of `nodes` nodes, of which `without` has left: each works on 16 shards, and is to work on them from `clock`
+ * on. */
+static struct plan_view plan_of_nodes(uint64_t version, unsigned nodes, unsigned without, uint64_t clock) {
+    const unsigned each = 16;
+    struct message message = {.type = MESSAGE_PLAN,
+                              .epoch = 3,
+                              .plan = {.version = version,
+                                       .partitions = 32,
+                                       .shards = each * nodes,
+                                       .from_clock = clock,
+                                       .commit_every = 1,
+                                       .next_commit_every = 1}};
+    struct wire_node *names = memory_zeroed(nodes, sizeof *names);
+    struct wire_placement places[32];
+    struct wire_assignment *assignments = memory_zeroed(2 * (size_t)nodes, sizeof *assignments);
+    uint32_t *shards = memory_zeroed(2 * (size_t)nodes * each, sizeof *shards);
+    struct wire_endpoint *endpoints = memory_zeroed(2 * (size_t)nodes, sizeof *endpoints);
+    unsigned there = 0, assigned = 0, listed = 0;
+    for (unsigned n = 0; n < nodes; n++) {
+        actor_id actor = (actor_id)(n + 1) << ACTOR_PART_BITS;
+        if (n == without) {
+            continue;
+        }
+        names[there] = (struct wire_node){.actor = actor, .group = hash_mix(n), .tier = TIER_TRANSIENT, .threads = 1};
+        snprintf(names[there].name, sizeof names[there].name, "node-%u", n);
+        for (unsigned c = 0; c < 40; c++) {
+            names[there].key[c] = (char)('a' + hash_mix(n * 40 + c) % 64 % 26);
+        }
+        for (unsigned e = 0; e < 2; e++) {
+            endpoints[2 * there + e].actor = actor | (e + 1);
+            snprintf(endpoints[2 * there + e].endpoint, WIRE_ENDPOINT_MAX, "tcp://10.0.%u.%u:%u", n / 250, n % 250,
+                     (unsigned)(hash_mix(2 * n + e) % 65536));
+        }
+        there++;
+    }
+    for (unsigned part = 0; part < 2; part++) { /* the shards of who left go to the others, one each */
+        for (unsigned n = 0; n < nodes; n++) {
+            bool left = n == without && part == 1;
+            unsigned more = part == 1 && without < nodes && (n + nodes - without) % nodes - 1 < each;
+            uint32_t first = listed;
+            for (unsigned s = 0; s < each && !left; s++) {
+                shards[listed++] = n + s * nodes;
+            }
+            if (more > 0) {
+                shards[listed++] = without + ((n + nodes - without) % nodes - 1) * nodes;
+            }
+            if (!left) {
+                assignments[assigned++] = (struct wire_assignment){.origin = (actor_id)(n + 1) << ACTOR_PART_BITS,
+                                                                   .from_clock = part == 0 ? 1 : clock,
+                                                                   .until_clock = part == 0 ? clock - 1 : WIRE_CLOCK_NEVER,
+                                                                   .first = first,
+                                                                   .count = listed - first};
+            }
+        }
+    }
+    for (unsigned p = 0; p < 32; p++) {
+        actor_id server = ((actor_id)(p % nodes + 1) << ACTOR_PART_BITS) | 1;
+        places[p] = (struct wire_placement){server, ACTOR_NONE, server, ACTOR_NONE};
+    }
+    message_add_copy(&message, names, there * sizeof *names);
+    message_add_copy(&message, places, sizeof places);
+    message_add_copy(&message, assignments, assigned * sizeof *assignments);
+    message_add_copy(&message, shards, listed * sizeof *shards);
+    message_add_copy(&message, endpoints, 2 * (size_t)there * sizeof *endpoints);
+    free(names);
+    free(assignments);
+    free(shards);
+    free(endpoints);
+    struct error error = {0};
+    assert_int_equal(plan_check(&message, &error), 0);
+    struct plan_view plan = plan_open(&message);
+    message_close(&message);
+    return plan;
+}
+
+static void expect_plan(const struct plan_view *plan, const struct plan_view *expected) {
+    assert_int_equal(plan->epoch, expected->epoch);
+    assert_memory_equal(&plan->terms, &expected->terms, sizeof plan->terms);
+    for (unsigned f = 0; f < PLAN_FRAMES; f++) {
+        assert_int_equal(plan->frames[f]->size, expected->frames[f]->size);
+        assert_memory_equal(plan->frames[f]->data, expected->frames[f]->data, plan->frames[f]->size);
+    }
+}
+
+/* Packs and unpacks the plan for someone who has `now`. Returns the packed bytes. */
+static size_t repack(const struct plan_view *plan, const struct plan_view *now) {
+    struct message packed = plan_pack(plan, now), got;
+    struct error error = {0};
+    assert_int_equal(pass(&packed, &got), 0);
+    assert_true(now == NULL || plan_unpacks(&got, now));
+    struct plan_view back;
+    assert_int_equal(plan_unpack(&got, now, &back, &error), 0);
+    expect_plan(&back, plan);
+    size_t bytes = got.frames[0]->size;
+    plan_close(&back);
+    message_close(&packed);
+    return bytes;
+}
+
+/* What a change costs does not grow with the nodes, as the plan does. */
+TEST(packed_plans) {
+    static const unsigned counts[] = {2, 16, 64, 256, 1024};
+    size_t change_before = SIZE_MAX;
+    for (unsigned c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        unsigned nodes = counts[c];
+        CLOSED_BY(plan_close) struct plan_view now = plan_of_nodes(7, nodes, nodes, 40);
+        CLOSED_BY(plan_close) struct plan_view prepared = plan_of_nodes(8, nodes, nodes / 3, WIRE_CLOCK_NEVER);
+        CLOSED_BY(plan_close) struct plan_view named = plan_of_nodes(9, nodes, nodes / 3, 57);
+        size_t whole = 0;
+        for (unsigned f = 0; f < PLAN_FRAMES; f++) {
+            whole += now.frames[f]->size;
+        }
+        size_t packed = repack(&now, NULL), changed = repack(&prepared, &now), again = repack(&named, &prepared);
+        print_message("%4u nodes: %zu bytes, packed %zu, a node leaves: %zu, then %zu\n", nodes, whole, packed, changed,
+                      again);
+        assert_true(packed < whole / 2 || nodes < 16);
+        assert_true(changed < change_before + 1024 && again < 256);
+        change_before = changed;
+    }
+}
+
+static void expect_damaged(struct message *packed, const struct plan_view *now) {
+    struct plan_view plan;
+    struct error error = {0};
+    assert_int_equal(plan_unpack(packed, now, &plan, &error), AML_EPROTOCOL);
+    assert_non_null(strstr(error.text, "PLAN"));
+}
+
+TEST(damaged_packed_plans_are_refused) {
+    CLOSED_BY(plan_close) struct plan_view now = plan_of_nodes(7, 16, 16, 40);
+    CLOSED_BY(plan_close) struct plan_view next = plan_of_nodes(8, 16, 3, 40);
+    CLOSED_BY(plan_close) struct plan_view other = plan_of_nodes(7, 16, 4, 40); /* of the same version */
+    const struct plan_view none = {0};
+    for (int whole = 0; whole < 2; whole++) {
+        struct message packed = plan_pack(&next, whole ? NULL : &now);
+        const struct message good = packed;
+        struct buffer *frame = packed.frames[0];
+        assert_true(plan_unpacks(&packed, &now) && plan_unpacks(&packed, &none) == (whole == 1));
+        assert_true(plan_unpacks(&packed, &next) == (whole == 1)); /* it has come twice */
+        if (!whole) {
+            expect_damaged(&packed, &other);
+        }
+        const size_t size = frame->size;
+        for (size_t at = 0; at < size; at++) { /* cut, and with one byte changed */
+            frame->size = at;
+            expect_damaged(&packed, &now);
+            frame->size = size;
+            frame->data[at] ^= 0x10;
+            struct plan_view plan;
+            struct error error = {0};
+            if (plan_unpack(&packed, &now, &plan, &error) == 0) { /* a bit without a meaning */
+                expect_plan(&plan, &next);
+                plan_close(&plan);
+            }
+            frame->data[at] ^= 0x10;
+        }
+        packed.packed_plan.bytes++;
+        expect_damaged(&packed, &now);
+        packed.packed_plan.bytes -= 2;
+        expect_damaged(&packed, &now);
+        packed = good;
+        packed.packed_plan.version++;
+        expect_damaged(&packed, &now);
+        packed = good;
+        packed.epoch++;
+        expect_damaged(&packed, &now);
+        packed = good;
+        message_close(&packed);
+    }
+    struct plan_view bad = plan_share(&next); /* packed well, but with a shard that does not exist */
+    buffer_drop(bad.frames[PLAN_SHARDS]);
+    bad.frames[PLAN_SHARDS] = buffer_copy(next.shards, next.shard_count * sizeof *next.shards);
+    bad.shards = (const void *)bad.frames[PLAN_SHARDS]->data;
+    ((uint32_t *)(void *)bad.frames[PLAN_SHARDS]->data)[5] = next.terms.shards;
+    struct message packed = plan_pack(&bad, &now);
+    expect_damaged(&packed, &now);
+    message_close(&packed);
+    plan_close(&bad);
 }
 
 /* A repeated or older plan is ignored, as is a plan of a past epoch. */

@@ -1,6 +1,7 @@
 /* The node agent's life: the messages that it receives and sends, and its timer. See node.h. */
 #include "agileml/base/memory.h"
 #include "agileml/net/links.h"
+#include "agileml/wire/plan_pack.h"
 #include "agileml/wire/records.h"
 #include "workers/node/feed/node_feed.h"
 #include "workers/node/fetch/node_fetch.h"
@@ -489,11 +490,29 @@ static void send_servers(struct node *node, const struct message *message) {
     }
 }
 
-static void receive_plan(struct node *node, const struct message *message) {
-    struct plan_view plan = plan_open(message);
+/* Unpacks a plan that replaces ours. The controller sends a plan again and whole if we don't obey it. */
+static bool unpack_plan(struct node *node, const struct message *packed, struct plan_view *plan) {
+    struct error error = {0};
+    if (!plan_unpacks(packed, &node->plan)) {
+        return false; /* we have another plan than the controller thinks */
+    }
+    if (plan_unpack(packed, &node->plan, plan, &error) != 0) {
+        if (packed->packed_plan.base == 0) {
+            node_fail(node, error.code, error.text);
+        }
+        return false;
+    }
+    if (!plan_replaces(&node->plan, plan, node->client.epoch)) {
+        plan_close(plan);
+        return false;
+    }
+    return true;
+}
+
+static void receive_plan(struct node *node, const struct message *packed) {
+    struct plan_view plan;
     bool first = !plan_is_there(&node->plan);
-    if (!plan_replaces(&node->plan, &plan, node->client.epoch)) {
-        plan_close(&plan);
+    if (!unpack_plan(node, packed, &plan)) {
         return;
     }
     bool new_epoch = !first && plan.epoch > node->plan.epoch;
@@ -505,8 +524,10 @@ static void receive_plan(struct node *node, const struct message *message) {
     if (new_epoch) {
         node_give_cached(node, &plan);
     }
-    send_servers(node, message);
-    send_pulse(node, message);
+    struct message message = plan_message(&plan);
+    send_servers(node, &message);
+    send_pulse(node, &message);
+    message_close(&message);
     client_plan(&node->client, &plan);
     plan_close(&node->plan);
     node->plan = plan;
@@ -792,7 +813,7 @@ static void receive_controller(struct node *node, const struct message *message)
     case MESSAGE_WELCOME:
         receive_welcome(node, message);
         break;
-    case MESSAGE_PLAN:
+    case MESSAGE_PACKED_PLAN:
         receive_plan(node, message);
         break;
     case MESSAGE_START:

@@ -103,7 +103,10 @@ void change_build(struct controller *controller) {
         buffer_copy(controller->plan.placement, policy->partitions * sizeof *controller->plan.placement);
     schedule_assignments(&controller->plan.schedule, &frames[PLAN_ASSIGNMENTS], &frames[PLAN_SHARDS]);
     frames[PLAN_ENDPOINTS] = plan_endpoints(controller);
-    plan_close(&controller->plan.view);
+    message_close(&controller->plan.whole);
+    message_close(&controller->plan.changed);
+    plan_close(&controller->plan.before);
+    controller->plan.before = controller->plan.view;
     controller->plan.view = plan_of_frames(controller->plan.epoch, &terms, frames);
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].named = true;

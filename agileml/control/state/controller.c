@@ -126,6 +126,9 @@ void controller_close(struct controller *controller) {
     free(controller->plan.previous);
     schedule_close(&controller->plan.schedule);
     plan_close(&controller->plan.view);
+    plan_close(&controller->plan.before);
+    message_close(&controller->plan.whole);
+    message_close(&controller->plan.changed);
     job_input_close(&controller->input.job);
     buffer_drop(controller->job.settings);
     memset(controller, 0, sizeof *controller);
@@ -478,7 +481,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
         recover_ask(controller, member);
     } else if (controller->phase >= PHASE_LOAD && member->goes_by.version < controller->plan.version &&
                controller_now(controller) - member->goes_by.plan_us >= controller->options.timeout_ms * UINT64_C(250)) {
-        /* not with each heartbeat: a plan is large and may still be on its way */
+        /* not with each heartbeat: a whole plan is large, and may still be on its way */
         controller_send_plan(controller, member);
     }
     if (controller->phase >= PHASE_TRAIN && member->state < NODE_STARTED) {

@@ -124,7 +124,8 @@ struct member_goes_by {
     uint64_t version; /* of the plan */
     uint64_t ready;   /* the plan version that the member is ready to switch to */
     uint64_t barrier; /* number of the barrier */
-    uint64_t plan_us; /* when the controller last sent a plan to the member */
+    uint64_t sent;    /* the version of the plan that was last sent to the member. Not stored */
+    uint64_t plan_us; /* when that was */
     uint64_t told_us; /* when the member first reported this version. Not stored */
 };
 
@@ -368,6 +369,9 @@ struct controller_job {
 /* The plan in force. change.c changes it; recover.c changes it when an epoch begins. */
 struct controller_plan {
     struct plan_view view;   /* the PLAN message as sent */
+    struct plan_view before; /* the version before it; none: not since this controller's start */
+    struct message whole;    /* `view` as PACKED_PLAN; not packed yet: no frame */
+    struct message changed;  /* the same for those that have `before` */
     uint64_t epoch, version; /* the highest numbers that were ever used */
     enum stage stage;
     struct wire_placement *placement; /* by partition */

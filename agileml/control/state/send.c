@@ -1,6 +1,8 @@
 /* The messages that several files of the elasticity controller send, and its timer. See controller_private.h. */
 #include "agileml/control/state/controller_private.h"
 
+#include "agileml/wire/plan_pack.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -52,7 +54,14 @@ void controller_send_welcome(struct controller *controller, actor_id to, const c
 }
 
 void controller_send_plan(struct controller *controller, struct member *member) {
-    struct message copy = plan_message(&controller->plan.view);
+    struct controller_plan *plan = &controller->plan;
+    bool changed = plan_is_there(&plan->before) && member->goes_by.sent == plan->before.terms.version;
+    struct message *packed = changed ? &plan->changed : &plan->whole;
+    if (packed->frame_count == 0) {
+        *packed = plan_pack(&plan->view, changed ? &plan->before : NULL);
+    }
+    struct message copy = message_share(packed);
+    member->goes_by.sent = plan->view.terms.version;
     member->goes_by.plan_us = controller_now(controller);
     controller->io->send(controller->io, member->node.actor, &copy);
 }
