@@ -6,6 +6,7 @@
 #include "agileml/control/state/controller.h"
 #include "agileml/ps/server.h"
 #include "agileml/wire/report_line.h"
+#include "bench/measure.h"
 #include "workers/node/node.h"
 #include "workers/process/pulse.h"
 
@@ -55,6 +56,16 @@ struct scale_loss {
     unsigned next_iteration; /* first iteration in which the next loss may be */
 };
 
+/* The change of one node that is under way, and the sums when it began. */
+struct scale_change {
+    unsigned number; /* in result->changes; CLUSTER_CHANGES: all are over */
+    bool under_way;
+    uint64_t began_us, version;
+    double sent_bytes, ack_bytes, cpu_s;
+    double *told_bytes; /* by machine */
+    unsigned members;   /* that there are to be */
+};
+
 struct scale {
     const struct cluster_options *options;
     struct cluster_result *result;
@@ -69,6 +80,8 @@ struct scale {
     double seconds;   /* time of the last iteration's end */
     double bytes;     /* sent by all links until the last iteration's end */
     struct scale_loss loss;
+    struct scale_change change;
+    double controller_s; /* CPU time of the controller */
     bool ended;
     int code;
     char text[ERROR_TEXT_MAX];
@@ -250,7 +263,7 @@ static void node_open(struct scale *scale, enum node_tier tier, bool serves) {
     machine_actor(&scale->machines, machine, node->endpoint.actor, node->endpoint.endpoint,
                   (struct actor){.receive = server_receive, .timer = server_timer, .self = &node->server}, &io);
     server_init(&node->server, io, node->endpoint.actor, &model->job, NULL);
-    bool pulse = scale->options->losses.times > 0;
+    bool pulse = scale->options->losses.probe_ms > 0;
     if (pulse) {
         open_pulse(node, id);
     }
@@ -373,20 +386,92 @@ static void watch_loss(struct scale *scale) {
     }
 }
 
-/* ---- The controller and what it reports ---- */
+/* ---- Evictions ---- */
 
-static void evict_joined(struct scale *scale) {
+/* Evicts `count` nodes. */
+static void evict(struct scale *scale, const struct scale_node *nodes, unsigned count) {
     struct message message = {.type = MESSAGE_EVICT, .frame_count = 1};
     message.evict.request = 1;
     message.evict.notice_ms = NOTICE_MS;
-    message.frames[0] = buffer_new(scale->options->join * (size_t)WIRE_NAME_MAX);
+    message.frames[0] = buffer_new(count * (size_t)WIRE_NAME_MAX);
     memset(message.frames[0]->data, 0, message.frames[0]->size);
-    for (unsigned n = 0; n < scale->options->join; n++) {
-        const struct scale_node *node = &scale->nodes[scale->node_count - scale->options->join + n];
-        memcpy(message.frames[0]->data + n * (size_t)WIRE_NAME_MAX, node->node.name, WIRE_NAME_MAX);
+    for (unsigned n = 0; n < count; n++) {
+        memcpy(message.frames[0]->data + n * (size_t)WIRE_NAME_MAX, nodes[n].node.name, WIRE_NAME_MAX);
     }
     scale->operator_io->send(scale->operator_io, ACTOR_CONTROLLER, &message);
 }
+
+/* ---- Changes of one node ---- */
+
+static const struct part *controller_part(const struct scale *scale) {
+    return scale->machines.list[CONTROLLER_MACHINE].parts;
+}
+
+static void change_begin(struct scale *scale) {
+    struct scale_change *change = &scale->change;
+    change->under_way = true;
+    change->began_us = sim_now(scale->sim);
+    change->version = scale->controller.plan.version;
+    change->sent_bytes = controller_part(scale)->sent_bytes;
+    change->ack_bytes = controller_part(scale)->ack_bytes;
+    change->cpu_s = scale->controller_s;
+    for (unsigned m = FIRST_MACHINE; m < scale->machines.count; m++) {
+        change->told_bytes[m] = scale->machines.list[m].told_bytes;
+    }
+    change->members = scale->controller.member_count;
+    if (change->number == 0) {
+        change->members++;
+        node_open(scale, TIER_TRANSIENT, true);
+    } else if (change->number == 1) {
+        change->members--;
+        evict(scale, &scale->nodes[scale->options->reliable], 1);
+    } else {
+        change->members--;
+        scale->nodes[scale->options->reliable + 1].ended = true;
+        sim_end(scale->sim, FIRST_MACHINE + scale->options->reliable + 1);
+    }
+}
+
+static void change_over(struct scale *scale) {
+    struct scale_change *change = &scale->change;
+    struct cluster_change *result = &scale->result->changes[change->number];
+    const struct part *part = controller_part(scale);
+    *result = (struct cluster_change){.seconds = (double)(sim_now(scale->sim) - change->began_us) / 1e6,
+                                      .plans = (double)(scale->controller.plan.version - change->version),
+                                      .sent_bytes = part->sent_bytes - change->sent_bytes,
+                                      .ack_bytes = part->ack_bytes - change->ack_bytes,
+                                      .cpu_ms = 1e3 * (scale->controller_s - change->cpu_s)};
+    for (unsigned m = FIRST_MACHINE; m < scale->machines.count; m++) {
+        double told_bytes = scale->machines.list[m].told_bytes - change->told_bytes[m];
+        bool joined = change->number == 0 && m == FIRST_MACHINE + scale->node_count - 1;
+        double *most = joined ? &result->new_bytes : &result->most_bytes;
+        *most = told_bytes > *most ? told_bytes : *most;
+    }
+    change->under_way = false;
+    scale->ended = ++change->number == CLUSTER_CHANGES;
+}
+
+/* Called after each step of the controller: begins a change when nothing else is under way, and ends it then. */
+static void watch_change(struct scale *scale) {
+    const struct controller *controller = &scale->controller;
+    bool settled = controller->phase == PHASE_TRAIN && controller->change.state == CHANGE_NONE &&
+                   !controller->change.due && !controller->verdicts.fence && !controller->plan.names_absent &&
+                   controller->progress.completed > controller->plan.restore + 1;
+    for (unsigned m = 0; m < controller->member_count && settled; m++) {
+        settled = controller->members[m].settled && controller->members[m].stay == MEMBER_STAYS &&
+                  controller->members[m].goes_by.version == controller->plan.version;
+    }
+    if (!scale->options->changes || scale->ended || !settled) {
+        return;
+    }
+    if (!scale->change.under_way) {
+        change_begin(scale);
+    } else if (controller->member_count == scale->change.members && controller->plan.version > scale->change.version) {
+        change_over(scale);
+    }
+}
+
+/* ---- The controller and what it reports ---- */
 
 /* Returns the bytes sent by all links since the run began. */
 static double bytes_sent(const struct scale *scale) {
@@ -417,7 +502,7 @@ static void iteration_ended(struct scale *scale, const struct report_line *line)
         }
     }
     if (options->join > 0 && result->count + 1 == options->evict_iteration) {
-        evict_joined(scale);
+        evict(scale, &scale->nodes[scale->node_count - options->join], options->join);
     }
 }
 
@@ -440,18 +525,23 @@ static void read_report(struct scale *scale) {
 
 static void control_stepped(struct scale *scale) {
     watch_loss(scale);
+    watch_change(scale);
     read_report(scale);
 }
 
 static void control_receive(void *self, actor_id from, struct message *message) {
     struct scale *scale = self;
+    double start = measure_thread_cpu();
     controller_receive(&scale->controller, from, message);
+    scale->controller_s += measure_thread_cpu() - start;
     control_stepped(scale);
 }
 
 static void control_timer(void *self) {
     struct scale *scale = self;
+    double start = measure_thread_cpu();
     controller_timer(&scale->controller);
+    scale->controller_s += measure_thread_cpu() - start;
     control_stepped(scale);
 }
 
@@ -521,7 +611,7 @@ static int control_open(struct scale *scale, struct error *error) {
 static void scale_open(struct scale *scale) {
     const struct cluster_options *options = scale->options;
     unsigned nodes = options->reliable + options->transient + options->join;
-    unsigned machines = nodes + options->losses.times * options->losses.at_once;
+    unsigned machines = nodes + options->losses.times * options->losses.at_once + (options->changes ? 1 : 0);
     const struct sim_config network = {.nodes = FIRST_MACHINE + machines,
                                        .latency_min_us = (uint64_t)options->costs.latency_us,
                                        .latency_max_us = (uint64_t)options->costs.latency_us,
@@ -535,6 +625,7 @@ static void scale_open(struct scale *scale) {
     scale->loss.next_iteration = LOSS_EVERY;
     scale->sim = sim_open(options->seed, &network);
     machines_open(&scale->machines, scale->sim, network.nodes, &options->costs);
+    scale->change.told_bytes = memory_zeroed(network.nodes, sizeof *scale->change.told_bytes);
 }
 
 static void scale_close(struct scale *scale) {
@@ -545,6 +636,7 @@ static void scale_close(struct scale *scale) {
     machines_close(&scale->machines);
     sim_close(scale->sim);
     free(scale->nodes);
+    free(scale->change.told_bytes);
 }
 
 static double busiest_share(const struct scale *scale) {

@@ -12,11 +12,11 @@
 /* Repeated losses of nodes without notice, at random times; other nodes join in their place. The run ends after the
  * last recovery. */
 struct cluster_losses {
-    unsigned times;   /* number of losses; 0: none, and processes have no pulses */
+    unsigned times;   /* number of losses; 0: none */
     unsigned at_once; /* transient nodes lost at once; fewer than the job has */
     /* whole machines fail silently; else only processes end, and their machines close the connections */
     bool silent;
-    uint32_t probe_ms; /* time between two probes of a pulse */
+    uint32_t probe_ms; /* time between two probes of a pulse; 0: processes have no pulses */
 };
 
 struct cluster_options {
@@ -32,6 +32,7 @@ struct cluster_options {
     unsigned join_iteration;  /* iteration at whose start they join; 0: never */
     unsigned evict_iteration; /* iteration at whose start they are evicted; 0: never */
     struct cluster_losses losses;
+    bool changes; /* a node joins, one is evicted, one is lost; the run ends after that */
     unsigned layers;     /* layers of a dense model, each flushed while the earlier ones are computed; 0: no layers */
     double layers_share; /* last part of a clock's computing time, in which the layers are computed */
     uint64_t seed;
@@ -52,11 +53,23 @@ struct cluster_recovery {
     double completed; /* when the first clock is completed that was not before the loss */
 };
 
+/* What a change of one node costs, from when it joins, is evicted or ends until no plan is under way. */
+struct cluster_change {
+    double seconds;
+    double plans;
+    double sent_bytes, ack_bytes; /* by the controller: without its answers to heartbeats, and these */
+    double most_bytes;            /* of sent_bytes, to one node that was there before */
+    double new_bytes;             /* to the node that joined */
+    double cpu_ms;                /* of the controller */
+};
+enum { CLUSTER_CHANGES = 3 }; /* a join, an eviction, a loss */
+
 struct cluster_result {
     struct cluster_iteration *iterations;
     unsigned count;
     struct cluster_recovery *recoveries; /* an array of options.losses.times */
     unsigned recovery_count;
+    struct cluster_change changes[CLUSTER_CHANGES];
     double link_share; /* part of the time in which the busiest link was busy, in its busier direction */
     uint64_t events;
     uint64_t items_redone;

@@ -183,6 +183,7 @@ static void part_send(struct io *io, actor_id to, struct message *message) {
     }
     double bytes = message_bytes(message, &part->machine->machines->costs);
     part_works(part, bytes);
+    *(message->type == MESSAGE_HEARTBEAT_ACK ? &part->ack_bytes : &part->sent_bytes) += bytes;
     if (to == ACTOR_CONTROLLER || message->type == MESSAGE_PULSE) {
         part->network->send(part->network, to, message);
         return;
@@ -234,6 +235,7 @@ static void part_receive(void *self, actor_id from, struct message *message) {
     struct passing *passing = memory_zeroed(1, sizeof *passing);
     double bytes = local ? 0 : message_bytes(message, &machine->machines->costs);
     *passing = (struct passing){.part = part, .peer = from, .bytes = bytes, .message = *message};
+    machine->told_bytes += from == ACTOR_CONTROLLER && message->type != MESSAGE_HEARTBEAT_ACK ? bytes : 0;
     message->frame_count = 0; /* its frames were taken over */
     if (local || from == ACTOR_CONTROLLER || message->type == MESSAGE_PULSE) {
         part_take(passing);

@@ -51,6 +51,7 @@ struct machine {
     bool sending;
     double out_free_us, in_free_us;
     double out_busy_us, in_busy_us; /* sums since the start */
+    double told_bytes;              /* from the controller, without answers to heartbeats */
     struct passing_queue arriving;  /* messages whose last piece is on the link */
     struct part *parts;
 };
@@ -66,6 +67,7 @@ struct part {
     bool working;   /* the thread works on the first received message */
     double free_us; /* when the work begun so far will be done */
     double busy_us; /* sum since the start */
+    double sent_bytes, ack_bytes; /* over the link, without answers to heartbeats, and these alone */
 };
 
 struct machines {

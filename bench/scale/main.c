@@ -22,7 +22,7 @@ struct bench {
     double ratings, rating_ns, load_rating_ns, gather_byte_ns, jitter;
     double megabits, latency_us, message_us, byte_ns;
     int64_t losses, probe;
-    bool quick, elastic, whole;
+    bool quick, elastic, whole, changes;
     struct bench_layers layers;
     const char *exchange;
     const char *report_path;
@@ -236,6 +236,37 @@ static int run_recoveries(const struct bench *bench, struct error *error) {
     return code;
 }
 
+/* ---- Changes of one node ---- */
+
+enum { CHANGE_PARTITIONS_MOST = 32 }; /* as jobs have by default */
+
+static int run_changes(const struct bench *bench, struct error *error) {
+    static const char *const names[CLUSTER_CHANGES] = {"one joins", "one is evicted", "one ends"};
+    struct cluster_options options = options_of(bench);
+    struct cluster_result result;
+    unsigned partitions = partitions_for((unsigned)bench->nodes);
+    options.transient = (unsigned)bench->nodes;
+    options.stage = STAGE_TRANSIENT;
+    options.partitions = bench->partitions > 0                 ? (uint32_t)bench->partitions
+                         : partitions < CHANGE_PARTITIONS_MOST ? partitions
+                                                               : CHANGE_PARTITIONS_MOST;
+    options.iterations = UINT32_MAX / MODEL_CLOCKS_MAX / 2; /* no limit: the run ends after the last change */
+    options.report = bench->report;
+    options.changes = true;
+    options.losses.probe_ms = (uint32_t)bench->probe;
+    int code = cluster_run(&options, &result, error);
+    printf("| nodes | change | plans | KB that the controller sends | answers to heartbeats, KB | KB to a node, at most "
+           "| KB to the new node | controller's CPU, ms | s |\n|---|---|---|---|---|---|---|---|---|\n");
+    for (unsigned c = 0; c < CLUSTER_CHANGES && code == 0; c++) {
+        const struct cluster_change *change = &result.changes[c];
+        printf("| %lld | %s | %.0f | %.0f | %.0f | %.1f | %.1f | %.1f | %.2f |\n", (long long)bench->nodes, names[c],
+               change->plans, change->sent_bytes / 1e3, change->ack_bytes / 1e3, change->most_bytes / 1e3,
+               change->new_bytes / 1e3, change->cpu_ms, change->seconds);
+    }
+    free(result.iterations);
+    return code;
+}
+
 /* ---- The program ---- */
 
 static int run(struct bench *bench, struct error *error) {
@@ -272,6 +303,7 @@ static int run(struct bench *bench, struct error *error) {
            (long long)bench->clocks, (long long)bench->staleness, (long long)bench->threads, bench->rating_ns,
            bench->megabits, bench->latency_us, bench->message_us, bench->byte_ns);
     int code = bench->losses > 0 ? run_recoveries(bench, error)
+               : bench->changes  ? run_changes(bench, error)
                : bench->elastic  ? run_elastic(bench, error)
                                  : run_figures(bench, error);
     model_close(&bench->model);
@@ -323,6 +355,8 @@ int main(int argc, char **argv) {
         {"figure", "N", AML_OPTION_INTEGER, &bench.figure, 0, 14, "this one alone of figures 11 to 14; 0: all"},
         {"figure-16", NULL, AML_OPTION_FLAG, &bench.elastic, 0, 0,
          "instead of figures 11 to 14: N/16 nodes, the others join at iteration 11 and are evicted at 35"},
+        {"changes", NULL, AML_OPTION_FLAG, &bench.changes, 0, 0,
+         "instead of figures 11 to 14: what the controller sends when one node joins, one is evicted, and one ends"},
         {"losses", "N", AML_OPTION_INTEGER, &bench.losses, 0, 1000,
          "instead of figures 11 to 14: how long recoveries take, from N losses each of 1, 2 and 3 nodes at once, whose "
          "processes end or whose machines fall silent"},
