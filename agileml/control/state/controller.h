@@ -36,6 +36,8 @@ enum {
     CONTROLLER_JOIN_WAIT_US = 50 * 1000,
     CONTROLLER_NOTICE_PART = 20,  /* after an eviction the next plan waits at most this fraction (1/20) of the notice */
     CONTROLLER_PLAN_SEND_US = 20, /* approximate time to send a plan to one node */
+    /* Changes that come one by one wait for each other this long for each node: every plan goes to every node. */
+    CONTROLLER_CHANGE_GAP_US = 10 * 1000,
     /* When several machines are expected, the plan for the first of them waits this long for the others. */
     CONTROLLER_EXPECTED_WAIT_US = 3 * 1000 * 1000,
     CONTROLLER_STORE_US = 20 * 1000,      /* longest delay until new progress is stored and acknowledged */
@@ -237,10 +239,17 @@ struct clock_window {
     unsigned count, capacity;
 };
 
+/* How many origins a clock has by a version of the plan. */
+struct clock_origins {
+    uint64_t clock, version;
+    unsigned count;
+};
+
 /* What nodes have reported of clocks. Only progress.c changes it; the monitor also changes when nodes leave. Not
  * stored. */
 struct controller_clocks {
     struct clock_window *window; /* clock c is at index c % entries */
+    struct clock_origins origins; /* of the clock that was looked at last */
     uint64_t completed_us;       /* when this controller last completed a clock; 0: it has completed none */
     uint64_t lasted_us;          /* how long that clock took */
     uint64_t worked_us;          /* how long the clocks of the iteration under way took, without evaluations */

@@ -96,6 +96,9 @@ void controller_admit_members(struct controller *controller);
 /* Returns approximately when all members have received the last plan. The next plan waits until then. Otherwise, when
  * hundreds of members are evicted at once, one plan per eviction would fill the controller's link for many seconds. */
 uint64_t controller_plan_sent_us(const struct controller *controller);
+/* Returns when nodes that join or leave now get a plan if nothing hurries: a moment later, as more may come, and some
+ * time after the last plan, the longer the more members there are. Nodes that come and go one by one so share plans. */
+uint64_t controller_replan_us(const struct controller *controller);
 /* Returns how long the member has been silent, in microseconds. */
 static inline uint64_t silence_of(const struct member *member, uint64_t now_us) {
     return now_us > member->silence.heard_us ? now_us - member->silence.heard_us : 0;

@@ -67,10 +67,13 @@ void expected_replan(struct controller *controller) {
         first_us = new && member->joined_us < first_us ? member->joined_us : first_us;
         leaving = leaving || member->stay == MEMBER_LEAVING;
     }
-    uint64_t wait_us = now_us + CONTROLLER_JOIN_WAIT_US;
+    uint64_t wait_us = controller_replan_us(controller);
     uint64_t most_us = first_us + CONTROLLER_EXPECTED_WAIT_US;
     bool more = controller->expected.count > 0 && !leaving && most_us > wait_us;
-    controller->change.due_us = more ? most_us : wait_us;
+    most_us = most_us > now_us ? most_us : now_us;
+    uint64_t due_us = more || most_us < wait_us ? most_us : wait_us;
+    bool sooner = leaving && controller->change.due && controller->change.due_us < due_us;
+    controller->change.due_us = sooner ? controller->change.due_us : due_us;
 }
 
 /* Drops a machine from the list. Returns when it was first in the list; 0: it is not in the list. */
@@ -121,7 +124,7 @@ void expected_receive(struct controller *controller, actor_id from, const struct
     report_new(controller, before, before_count);
     free(before);
     free(before_us);
-    uint64_t soon_us = controller_now(controller) + CONTROLLER_JOIN_WAIT_US;
+    uint64_t soon_us = controller_replan_us(controller);
     if (controller->expected.count == 0 && controller->change.due && controller->change.due_us > soon_us) {
         controller->change.due_us = soon_us; /* no other machine is expected */
     }

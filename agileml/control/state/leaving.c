@@ -80,12 +80,11 @@ void controller_fail(struct controller *controller, const char *name, int code, 
 
 /* ---- Members that are to leave ---- */
 
-/* Sets when the next plan is made after an eviction. It waits a moment, so that nodes that are evicted one by one leave
- * by one plan: a plan is sent to every node. */
+/* Sets when the next plan is made after an eviction: after a small part of the notice at the latest. */
 static void replan_after_eviction(struct controller *controller, uint64_t notice_us) {
-    uint64_t wait_us = notice_us / CONTROLLER_NOTICE_PART;
-    wait_us = wait_us < CONTROLLER_JOIN_WAIT_US ? wait_us : CONTROLLER_JOIN_WAIT_US;
-    uint64_t at_us = controller_now(controller) + wait_us;
+    uint64_t most_us = controller_now(controller) + notice_us / CONTROLLER_NOTICE_PART;
+    uint64_t at_us = controller_replan_us(controller);
+    at_us = at_us < most_us ? at_us : most_us;
     uint64_t sent_us = controller_plan_sent_us(controller);
     at_us = at_us > sent_us ? at_us : sent_us; /* even if the notice is shorter */
     if (!controller->change.due || controller->change.due_us > at_us) {

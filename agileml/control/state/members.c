@@ -174,3 +174,9 @@ void controller_admit_members(struct controller *controller) {
 uint64_t controller_plan_sent_us(const struct controller *controller) {
     return controller->plan.published_us + controller->member_count * (uint64_t)CONTROLLER_PLAN_SEND_US;
 }
+
+uint64_t controller_replan_us(const struct controller *controller) {
+    uint64_t soon_us = controller_now(controller) + CONTROLLER_JOIN_WAIT_US;
+    uint64_t apart_us = controller->plan.published_us + controller->member_count * (uint64_t)CONTROLLER_CHANGE_GAP_US;
+    return soon_us > apart_us ? soon_us : apart_us;
+}
