@@ -1,5 +1,5 @@
-/* Plans as they cross the network, in PACKED_PLAN: compressed, and as what differs from an earlier plan that the receiver
- * has. A change of one node of a thousand then costs some hundred bytes a receiver in place of some hundred thousand.
+/* Plans as they cross the network, in PACKED_PLAN: compressed, and as what differs from an earlier plan that the
+ * receiver has. A change of one node of a thousand so costs some hundred bytes a receiver, not some hundred thousand.
  *
  * A plan is laid out as an image: the PLAN's head, the number of records of each frame, and the frames. Assignments lie
  * there field by field, their `first` as the difference to where the assignment before ends, shards as differences to

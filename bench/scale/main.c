@@ -17,12 +17,19 @@ struct bench_layers {
     double share;
 };
 
+/* What is run in place of figures 11 to 14. */
+struct bench_instead {
+    bool elastic, changes;
+    int64_t losses;
+};
+
 struct bench {
     int64_t figure, nodes, partitions, iterations, users, items, rank, clocks, staleness, commit_every, threads;
     double ratings, rating_ns, load_rating_ns, gather_byte_ns, jitter;
     double megabits, latency_us, message_us, byte_ns;
-    int64_t losses, probe;
-    bool quick, elastic, whole, changes;
+    struct bench_instead instead;
+    int64_t probe;
+    bool quick, whole;
     struct bench_layers layers;
     const char *exchange;
     const char *report_path;
@@ -223,10 +230,10 @@ static int run_recoveries(const struct bench *bench, struct error *error) {
     printf("%lld times some of %lld nodes are lost, probes every %lld ms; ms, median and maximum\n\n"
            "| lost at once | how | until it is noticed | from then until the new plan | from the loss until the next "
            "clock is completed | a clock |\n|---|---|---|---|---|---|\n",
-           (long long)bench->losses, (long long)bench->nodes, (long long)bench->probe);
+           (long long)bench->instead.losses, (long long)bench->nodes, (long long)bench->probe);
     for (unsigned lost = 1; lost <= LOST_MOST && code == 0; lost++) {
         for (unsigned silent = 0; silent < 2 && code == 0; silent++) {
-            const struct cluster_losses losses = {.times = (unsigned)bench->losses,
+            const struct cluster_losses losses = {.times = (unsigned)bench->instead.losses,
                                                   .at_once = lost,
                                                   .silent = silent != 0,
                                                   .probe_ms = (uint32_t)bench->probe};
@@ -255,8 +262,8 @@ static int run_changes(const struct bench *bench, struct error *error) {
     options.changes = true;
     options.losses.probe_ms = (uint32_t)bench->probe;
     int code = cluster_run(&options, &result, error);
-    printf("| nodes | change | plans | KB that the controller sends | answers to heartbeats, KB | KB to a node, at most "
-           "| KB to the new node | controller's CPU, ms | s |\n|---|---|---|---|---|---|---|---|---|\n");
+    printf("| nodes | change | plans | controller sends, KB | answers to heartbeats, KB | to a node at most, KB |"
+           " to the new node, KB | controller's CPU, ms | s |\n|---|---|---|---|---|---|---|---|---|\n");
     for (unsigned c = 0; c < CLUSTER_CHANGES && code == 0; c++) {
         const struct cluster_change *change = &result.changes[c];
         printf("| %lld | %s | %.0f | %.0f | %.0f | %.1f | %.1f | %.1f | %.2f |\n", (long long)bench->nodes, names[c],
@@ -302,9 +309,9 @@ static int run(struct bench *bench, struct error *error) {
            bench->ratings, (long long)bench->users, (long long)bench->items, (long long)bench->rank,
            (long long)bench->clocks, (long long)bench->staleness, (long long)bench->threads, bench->rating_ns,
            bench->megabits, bench->latency_us, bench->message_us, bench->byte_ns);
-    int code = bench->losses > 0 ? run_recoveries(bench, error)
-               : bench->changes  ? run_changes(bench, error)
-               : bench->elastic  ? run_elastic(bench, error)
+    int code = bench->instead.losses > 0 ? run_recoveries(bench, error)
+               : bench->instead.changes  ? run_changes(bench, error)
+               : bench->instead.elastic  ? run_elastic(bench, error)
                                  : run_figures(bench, error);
     model_close(&bench->model);
     if (bench->report != NULL) {
@@ -353,11 +360,11 @@ int main(int argc, char **argv) {
     const struct aml_option options[] = {
         {"nodes", "N", AML_OPTION_INTEGER, &bench.nodes, 16, WIRE_NODES_MAX, "where the paper has 64"},
         {"figure", "N", AML_OPTION_INTEGER, &bench.figure, 0, 14, "this one alone of figures 11 to 14; 0: all"},
-        {"figure-16", NULL, AML_OPTION_FLAG, &bench.elastic, 0, 0,
+        {"figure-16", NULL, AML_OPTION_FLAG, &bench.instead.elastic, 0, 0,
          "instead of figures 11 to 14: N/16 nodes, the others join at iteration 11 and are evicted at 35"},
-        {"changes", NULL, AML_OPTION_FLAG, &bench.changes, 0, 0,
+        {"changes", NULL, AML_OPTION_FLAG, &bench.instead.changes, 0, 0,
          "instead of figures 11 to 14: what the controller sends when one node joins, one is evicted, and one ends"},
-        {"losses", "N", AML_OPTION_INTEGER, &bench.losses, 0, 1000,
+        {"losses", "N", AML_OPTION_INTEGER, &bench.instead.losses, 0, 1000,
          "instead of figures 11 to 14: how long recoveries take, from N losses each of 1, 2 and 3 nodes at once, whose "
          "processes end or whose machines fall silent"},
         {"probe", "MS", AML_OPTION_INTEGER, &bench.probe, 10, 1000, "with --losses: between two probes of a node"},

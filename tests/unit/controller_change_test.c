@@ -168,6 +168,48 @@ TEST(evictions_one_by_one_share_plans) {
     assert_int_equal(fake->controller.progress.failures, 0);
 }
 
+static void leave_in(struct fake *fake, unsigned number, uint32_t notice_ms) {
+    struct message message = {
+        .type = MESSAGE_EVICT, .evict = {.request = 17, .notice_ms = notice_ms}, .frame_count = 1};
+    message.frames[0] = buffer_new(0);
+    give(fake, number, &message);
+}
+
+/* Nodes that join or leave one by one get a plan together, as each plan goes to every node: the next plan waits for
+ * more of them, the longer the more nodes there are. It does not wait if a notice is short, nor without end. */
+TEST(changes_one_by_one_wait_for_each_other) {
+    struct fake *fake = cluster_at(STAGE_2, 100, 2, 8, 5);
+    struct controller *controller = &fake->controller;
+    uint64_t gap_us = 10 * UINT64_C(10) * 1000;
+    play_rounds(fake, 20);
+    assert_int_equal(controller->change.state, CHANGE_NONE);
+    leave_in(fake, 2, 60000); /* long after the last plan */
+    assert_int_equal(controller->change.due_us, fake->io.now_us + CONTROLLER_JOIN_WAIT_US);
+    controller->change.due = false;
+    controller->plan.published_us = fake->io.now_us;
+    leave_in(fake, 3, 60000); /* just after it */
+    assert_int_equal(controller->change.due_us, fake->io.now_us + gap_us);
+    leave_in(fake, 4, 120000); /* a later one moves nothing */
+    assert_int_equal(controller->change.due_us, controller->plan.published_us + gap_us);
+    leave_in(fake, 5, 400); /* a short notice */
+    assert_int_equal(controller->change.due_us, fake->io.now_us + 400 * 1000 / CONTROLLER_NOTICE_PART);
+    uint64_t due_us = controller->change.due_us;
+    enter(fake, 10, TIER_TRANSIENT); /* who joins meanwhile does not delay who leaves */
+    play(fake);
+    assert_true(controller->change.due_us <= due_us);
+    play_rounds(fake, 50);
+    for (unsigned n = 2; n < 6; n++) {
+        assert_true(fake->players[n].done);
+    }
+    assert_true(assignment_items(&fake->newest, node(10), fake->clock + 1) > 0);
+    controller->plan.published_us = fake->io.now_us + UINT64_C(60) * 1000 * 1000; /* as with thousands of nodes */
+    enter(fake, 11, TIER_TRANSIENT);
+    play(fake);
+    uint64_t joined_us = controller_find_member(controller, node(11))->joined_us;
+    assert_int_equal(controller->change.due_us, joined_us + CONTROLLER_EXPECTED_WAIT_US);
+    expect_good_end(fake, 100);
+}
+
 /* Stage transient: a market may give notice to all nodes at once. They work until a new node has taken over. */
 TEST(all_transient_nodes_get_notice) {
     struct fake *fake = cluster_at(STAGE_TRANSIENT, 40, 0, 2, 5);

@@ -81,7 +81,7 @@ static void fake_unpack(struct io *io, actor_id to, struct message *message) {
     struct fake *fake = (struct fake *)(void *)io;
     unsigned number = (unsigned)(to >> ACTOR_PART_BITS) - 1;
     if (message->type == MESSAGE_PACKED_PLAN && number < PLAYERS_MAX && !fake->io.mute) {
-        struct plan_view *has = &fake->players[number].carried;
+        struct plan_view *has = &fake->carried[number];
         struct plan_view plan;
         struct error error = {0};
         assert_true(plan_unpacks(message, has));
@@ -126,7 +126,7 @@ static void fake_close(void *context) {
     free(fake->store.entries);
     message_close(&fake->newest);
     for (unsigned n = 0; n < PLAYERS_MAX; n++) {
-        plan_close(&fake->players[n].carried);
+        plan_close(&fake->carried[n]);
     }
 }
 

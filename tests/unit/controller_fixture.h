@@ -63,7 +63,6 @@ struct player {
     enum node_state state;
     uint64_t epoch, clock, final;
     uint64_t barrier, barrier_clock;
-    struct plan_view carried; /* the last plan that was sent to it */
     uint64_t lost_until; /* clocks up to which PROGRESS does not reach the controller */
     bool caches;         /* its cache can restore what its server lacks */
     uint64_t behind;     /* the cache's state is so many clocks before the newest */
@@ -157,6 +156,7 @@ struct fake {
     struct fake_joining joining;
     struct memory_store store;
     struct player players[PLAYERS_MAX];
+    struct plan_view carried[PLAYERS_MAX]; /* the last plan that was sent to each player */
     uint64_t clock; /* the clock that all partitions have */
     struct message newest;
     struct {

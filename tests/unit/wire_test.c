@@ -932,11 +932,12 @@ static struct plan_view plan_of_nodes(uint64_t version, unsigned nodes, unsigned
                 shards[listed++] = without + ((n + nodes - without) % nodes - 1) * nodes;
             }
             if (!left) {
-                assignments[assigned++] = (struct wire_assignment){.origin = (actor_id)(n + 1) << ACTOR_PART_BITS,
-                                                                   .from_clock = part == 0 ? 1 : clock,
-                                                                   .until_clock = part == 0 ? clock - 1 : WIRE_CLOCK_NEVER,
-                                                                   .first = first,
-                                                                   .count = listed - first};
+                struct wire_assignment *assignment = &assignments[assigned++];
+                assignment->origin = (actor_id)(n + 1) << ACTOR_PART_BITS;
+                assignment->from_clock = part == 0 ? 1 : clock;
+                assignment->until_clock = part == 0 ? clock - 1 : WIRE_CLOCK_NEVER;
+                assignment->first = first;
+                assignment->count = listed - first;
             }
         }
     }

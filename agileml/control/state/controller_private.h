@@ -114,7 +114,7 @@ void controller_send(struct controller *controller, actor_id to, struct message 
 void controller_send_ack(struct controller *controller, struct member *member);
 void controller_send_acks(struct controller *controller);
 void controller_send_welcome(struct controller *controller, actor_id to, const char *name);
-/* Sends the plan: what has changed, if the plan before was the last that was sent to the member, else the whole plan. */
+/* Sends the plan: what has changed, if the member was sent the plan before as its last one, else the whole plan. */
 void controller_send_plan(struct controller *controller, struct member *member);
 void controller_send_start(struct controller *controller, const struct member *member);
 void controller_send_empty(struct controller *controller, actor_id to, enum message_type type);
