@@ -4,6 +4,7 @@
 #include "bench/scale/machine.h"
 
 #include "agileml/base/memory.h"
+#include "bench/measure.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -174,8 +175,7 @@ static struct machine *machine_of(const struct machines *machines, actor_id acto
     return number != INDEX_NONE ? &machines->list[number] : NULL;
 }
 
-static void part_send(struct io *io, actor_id to, struct message *message) {
-    struct part *part = io_part(io);
+static void send_by(struct part *part, actor_id to, struct message *message) {
     struct machine *other = machine_of(part->machine->machines, to);
     if (other == NULL || other == part->machine) { /* passed by pointer, without a link */
         part->network->send(part->network, to, message);
@@ -192,6 +192,13 @@ static void part_send(struct io *io, actor_id to, struct message *message) {
     *passing = (struct passing){.part = part, .peer = to, .bytes = bytes, .left = bytes, .message = *message};
     message->frame_count = 0;
     link_out(part->machine, other, passing);
+}
+
+static void part_send(struct io *io, actor_id to, struct message *message) {
+    struct part *part = io_part(io);
+    double start = part->timed ? measure_thread_cpu() : 0;
+    send_by(part, to, message);
+    part->send_s += part->timed ? measure_thread_cpu() - start : 0;
 }
 
 /* ---- Receiving ---- */

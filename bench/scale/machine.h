@@ -67,6 +67,8 @@ struct part {
     bool working;   /* the thread works on the first received message */
     double free_us; /* when the work begun so far will be done */
     double busy_us; /* sum since the start */
+    bool timed;     /* measure the simulation's own time for sending */
+    double send_s;
     double sent_bytes, ack_bytes; /* over the link, without answers to heartbeats, and these alone */
 };
 
