@@ -382,9 +382,11 @@ static uint32_t first_out_of_reach(const struct cluster *cluster, uint64_t clock
     return p;
 }
 
-/* I5: reliable machines can restore each clock that counts as committed, or the later clock that was restored. */
-static void check_committed(struct cluster *cluster, uint64_t committed) {
-    if (committed <= cluster->seen.committed) {
+/* I5: reliable machines can restore each clock that counts as committed, or the later clock that was restored. A node
+ * that was given up may be the only one that ever knew of a clock: then that clock does not count. */
+static void check_committed(const struct cluster_node *node, uint64_t committed) {
+    struct cluster *cluster = node->cluster;
+    if (committed <= cluster->seen.committed || !cluster_plan_has(&cluster->seen.plan, node->id)) {
         return;
     }
     cluster->seen.committed = committed;
@@ -475,7 +477,7 @@ void cluster_check_server(struct cluster_server *server) {
             cluster_check_partition(cluster, partition, partition->clock, server->node->node.name);
         }
     }
-    check_committed(cluster, mine->committed);
+    check_committed(server->node, mine->committed);
     check_relay(cluster, mine);
     if (mine->scan_count > SERVER_SCANS_MAX || mine->early_count > SERVER_EARLY_MAX) {
         cluster_violation(cluster, "bound", "%u scans and %u early messages wait", mine->scan_count, mine->early_count);
@@ -573,7 +575,7 @@ void cluster_check_node(struct cluster_node *node) {
                               partition->waiting_count, p);
         }
     }
-    check_committed(cluster, client->committed);
+    check_committed(node, client->committed);
     if (node->node.reports.count > WIRE_PROGRESS_MAX) {
         cluster_violation(cluster, "bound", "%s has %u PROGRESS waiting", node->node.name, node->node.reports.count);
     }

@@ -119,8 +119,8 @@ void client_wait(const struct client *client, struct client_partition *partition
         uint64_t wait_us = 2 * asking->usual_us < asking->patience_us ? 2 * asking->usual_us : asking->patience_us;
         bool asked = partition->now.open || partition->next.open || partition->restoring; /* answers come soon */
         partition->since_us = now;
-        partition->retry_wait_us = CLIENT_RETRY_MIN_US;
-        partition->retry_us = now + (asked || wait_us < CLIENT_RETRY_MIN_US ? CLIENT_RETRY_MIN_US : wait_us);
+        partition->retry_wait_us = asked || wait_us < CLIENT_RETRY_MIN_US ? CLIENT_RETRY_MIN_US : wait_us;
+        partition->retry_us = now + partition->retry_wait_us;
         partition->now.heard_us = partition->next.heard_us = now;
     }
 }
