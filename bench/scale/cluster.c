@@ -56,7 +56,7 @@ struct scale_loss {
     unsigned next_iteration; /* first iteration in which the next loss may be */
 };
 
-/* The change of one node that is under way, and the sums when it began. */
+/* The change that is under way, and the sums when it began. */
 struct scale_change {
     unsigned number; /* in result->changes; CLUSTER_CHANGES: all are over */
     bool under_way;
@@ -64,6 +64,7 @@ struct scale_change {
     double sent_bytes, ack_bytes, cpu_s;
     double *told_bytes; /* by machine */
     unsigned members;   /* that there are to be */
+    unsigned leaving, leaves; /* the node that is evicted next, and how many more are */
 };
 
 struct scale {
@@ -401,10 +402,20 @@ static void evict(struct scale *scale, const struct scale_node *nodes, unsigned 
     scale->operator_io->send(scale->operator_io, ACTOR_CONTROLLER, &message);
 }
 
-/* ---- Changes of one node ---- */
+/* ---- Changes, one after the other ---- */
 
 static const struct part *controller_part(const struct scale *scale) {
     return scale->machines.list[CONTROLLER_MACHINE].parts;
+}
+
+static void leave_one(void *context) {
+    struct scale *scale = context;
+    struct scale_change *change = &scale->change;
+    evict(scale, &scale->nodes[change->leaving++], 1);
+    if (--change->leaves > 0) {
+        sim_schedule(scale->sim, OPERATOR_MACHINE, sim_now(scale->sim) + CLUSTER_LEAVES_EACH_MS * UINT64_C(1000),
+                     leave_one, scale);
+    }
 }
 
 static void change_begin(struct scale *scale) {
@@ -425,10 +436,15 @@ static void change_begin(struct scale *scale) {
     } else if (change->number == 1) {
         change->members--;
         evict(scale, &scale->nodes[scale->options->reliable], 1);
-    } else {
+    } else if (change->number == 2) {
         change->members--;
         scale->nodes[scale->options->reliable + 1].ended = true;
         sim_end(scale->sim, FIRST_MACHINE + scale->options->reliable + 1);
+    } else {
+        change->leaving = scale->options->reliable + 2;
+        change->leaves = change->members / 2;
+        change->members -= change->leaves;
+        leave_one(scale);
     }
 }
 
@@ -465,7 +481,10 @@ static void watch_change(struct scale *scale) {
         return;
     }
     if (!scale->change.under_way) {
-        change_begin(scale);
+        uint64_t rest_us = controller->member_count * (uint64_t)CONTROLLER_CHANGE_GAP_US;
+        if (sim_now(scale->sim) > controller->plan.published_us + rest_us) { /* no change waits for another */
+            change_begin(scale);
+        }
     } else if (controller->member_count == scale->change.members && controller->plan.version > scale->change.version) {
         change_over(scale);
     }

@@ -32,7 +32,7 @@ struct cluster_options {
     unsigned join_iteration;  /* iteration at whose start they join; 0: never */
     unsigned evict_iteration; /* iteration at whose start they are evicted; 0: never */
     struct cluster_losses losses;
-    bool changes; /* a node joins, one is evicted, one is lost; the run ends after that */
+    bool changes; /* the changes of struct cluster_change, one after the other; the run ends after that */
     unsigned layers;     /* layers of a dense model, each flushed while the earlier ones are computed; 0: no layers */
     double layers_share; /* last part of a clock's computing time, in which the layers are computed */
     uint64_t seed;
@@ -53,7 +53,7 @@ struct cluster_recovery {
     double completed; /* when the first clock is completed that was not before the loss */
 };
 
-/* What a change of one node costs, from when it joins, is evicted or ends until no plan is under way. */
+/* What a change costs, from when nodes join, are evicted or end until no plan is under way. */
 struct cluster_change {
     double seconds;
     double plans;
@@ -62,7 +62,10 @@ struct cluster_change {
     double new_bytes;             /* to the node that joined */
     double cpu_ms;                /* of the controller */
 };
-enum { CLUSTER_CHANGES = 3 }; /* a join, an eviction, a loss */
+enum {
+    CLUSTER_CHANGES = 4,          /* a join, an eviction, a loss, and half of the nodes that leave one by one */
+    CLUSTER_LEAVES_EACH_MS = 240, /* as 250 of them in a minute */
+};
 
 struct cluster_result {
     struct cluster_iteration *iterations;

@@ -248,7 +248,8 @@ static int run_recoveries(const struct bench *bench, struct error *error) {
 enum { CHANGE_PARTITIONS_MOST = 32 }; /* as jobs have by default */
 
 static int run_changes(const struct bench *bench, struct error *error) {
-    static const char *const names[CLUSTER_CHANGES] = {"one joins", "one is evicted", "one ends"};
+    static const char *const names[CLUSTER_CHANGES] = {"one joins", "one is evicted", "one ends",
+                                                        "half are evicted one by one"};
     struct cluster_options options = options_of(bench);
     struct cluster_result result;
     unsigned partitions = partitions_for((unsigned)bench->nodes);
@@ -363,7 +364,8 @@ int main(int argc, char **argv) {
         {"figure-16", NULL, AML_OPTION_FLAG, &bench.instead.elastic, 0, 0,
          "instead of figures 11 to 14: N/16 nodes, the others join at iteration 11 and are evicted at 35"},
         {"changes", NULL, AML_OPTION_FLAG, &bench.instead.changes, 0, 0,
-         "instead of figures 11 to 14: what the controller sends when one node joins, one is evicted, and one ends"},
+         "instead of figures 11 to 14: what the controller sends when one node joins, one is evicted, one ends, and "
+         "half of the others are evicted one by one, 250 a minute"},
         {"losses", "N", AML_OPTION_INTEGER, &bench.instead.losses, 0, 1000,
          "instead of figures 11 to 14: how long recoveries take, from N losses each of 1, 2 and 3 nodes at once, whose "
          "processes end or whose machines fall silent"},
