@@ -256,9 +256,9 @@ struct aml_app {
      * divide the files of aml_read_ratings and aml_read_lines at the beginning of a job: `read` is called in each
      * process, but `each` gets different lines in each, and every line once in the job. The controller compares the
      * items that the processes have emitted, kept or not, in any order: all items with their keys and bytes, but for
-     * divided files only sizes and samples (docs/design.md, "The same input"). If they differ, the job ends before
-     * its first clock; a node that joins later is rejected. So the app must set every byte of an item, even those
-     * between a struct's fields. */
+     * divided files only sizes, and bytes that two processes have read (docs/design.md, "The same input"). If they
+     * differ, the job ends before its first clock; a node that joins later is rejected. So the app must set every byte
+     * of an item, even those between a struct's fields. */
     int (*read)(aml_worker *worker, void *context);
     /* Advanced. Prepares what depends on this process's items (aml_items), on the number of nodes (aml_nodes) or on
      * the totals over all nodes. Called before the process's first clock, and again before each clock or evaluation

@@ -173,6 +173,7 @@ static bool forge_peer(unsigned service, unsigned kind, struct message *message)
 
 bool forge_message(unsigned type, struct message *message) {
     static const struct wire_machine machine = {.name = "i-0"};
+    static const struct wire_input_range range = {.end = 1};
     memset(message, 0, sizeof *message);
     if (type >= FORGE_PEER) {
         return forge_peer((type - FORGE_PEER) / PEER_KINDS_MAX, (type - FORGE_PEER) % PEER_KINDS_MAX, message);
@@ -192,6 +193,7 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_INPUT:
         add_frame(message, FORGE_SHARDS * sizeof(struct wire_input_shard));
         add_frame(message, 0);
+        message->frames[message->frame_count++] = buffer_copy(&range, sizeof range);
         break;
     case MESSAGE_LOADED:
     case MESSAGE_START:

@@ -6,23 +6,59 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Four lanes of 16 bytes each, so that their multiplications overlap; the last 16 bytes may be hashed twice. */
-uint64_t hash_long(const unsigned char *bytes, size_t size, uint64_t seed) {
-    enum { LANES = 4 };
-    const unsigned char *end = bytes + size;
-    uint64_t lanes[LANES] = {seed, seed, seed, seed};
-    for (; (size_t)(end - bytes) > LANES * HASH_SHORT; bytes += LANES * HASH_SHORT) {
-        for (size_t l = 0; l < LANES; l++) {
-            const unsigned char *at = bytes + l * HASH_SHORT;
-            lanes[l] = hash_pair(hash_word(at) ^ lanes[l], hash_word(at + 8));
-        }
+/* Adds a block to four lanes of 16 bytes each, so that their multiplications overlap. */
+static inline void hash_block(uint64_t lanes[HASH_LANES], const unsigned char *block) {
+    for (size_t l = 0; l < HASH_LANES; l++) {
+        const unsigned char *at = block + l * HASH_SHORT;
+        lanes[l] = hash_pair(hash_word(at) ^ lanes[l], hash_word(at + 8));
     }
-    uint64_t hash = hash_pair(hash_pair(lanes[0], lanes[1]), hash_pair(lanes[2], lanes[3]));
+}
+
+static uint64_t hash_of_lanes(const uint64_t lanes[HASH_LANES]) {
+    return hash_pair(hash_pair(lanes[0], lanes[1]), hash_pair(lanes[2], lanes[3]));
+}
+
+/* The last 16 bytes may be hashed twice. */
+uint64_t hash_long(const unsigned char *bytes, size_t size, uint64_t seed) {
+    const unsigned char *end = bytes + size;
+    uint64_t lanes[HASH_LANES] = {seed, seed, seed, seed};
+    for (; (size_t)(end - bytes) > HASH_BLOCK; bytes += HASH_BLOCK) {
+        hash_block(lanes, bytes);
+    }
+    uint64_t hash = hash_of_lanes(lanes);
     for (; (size_t)(end - bytes) > HASH_SHORT; bytes += HASH_SHORT) {
         hash = hash_pair(hash_word(bytes) ^ hash, hash_word(bytes + 8));
     }
     hash = hash_pair(hash_word(end - HASH_SHORT) ^ hash, hash_word(end - 8));
     return hash_pair(hash ^ seed, size);
+}
+
+void hash_stream_add(struct hash_stream *stream, const unsigned char *bytes, size_t size) {
+    size_t held = (size_t)(stream->size % HASH_BLOCK);
+    stream->size += size;
+    if (held > 0) {
+        size_t more = size < HASH_BLOCK - held ? size : HASH_BLOCK - held;
+        memcpy(stream->rest + held, bytes, more);
+        bytes += more;
+        size -= more;
+        if (held + more < HASH_BLOCK) {
+            return;
+        }
+        hash_block(stream->lanes, stream->rest);
+    }
+    uint64_t lanes[HASH_LANES];
+    memcpy(lanes, stream->lanes, sizeof lanes);
+    for (; size >= HASH_BLOCK; bytes += HASH_BLOCK, size -= HASH_BLOCK) {
+        hash_block(lanes, bytes);
+    }
+    memcpy(stream->lanes, lanes, sizeof lanes);
+    if (size > 0) {
+        memcpy(stream->rest, bytes, size);
+    }
+}
+
+uint64_t hash_stream_end(const struct hash_stream *stream) {
+    return hash_pair(hash_bytes(stream->rest, stream->size % HASH_BLOCK, hash_of_lanes(stream->lanes)), stream->size);
 }
 
 enum { INDEX_CAPACITY_MIN = 64 };

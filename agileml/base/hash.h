@@ -41,7 +41,7 @@ static inline uint64_t hash_pair(uint64_t one, uint64_t other) {
 /* Hashes more than HASH_SHORT bytes. */
 uint64_t hash_long(const unsigned char *bytes, size_t size, uint64_t seed);
 
-enum { HASH_SHORT = 16 };
+enum { HASH_SHORT = 16, HASH_LANES = 4, HASH_BLOCK = HASH_LANES * HASH_SHORT };
 
 static inline uint64_t hash_word(const unsigned char *bytes) {
     uint64_t word;
@@ -73,6 +73,15 @@ static inline uint64_t hash_bytes(const unsigned char *bytes, size_t size, uint6
     }
     return hash_pair(hash_pair(first ^ seed, last + size), seed);
 }
+
+/* Hashes bytes that come in pieces. The hash does not depend on where the pieces end. A zeroed struct is empty. */
+struct hash_stream {
+    uint64_t size; /* bytes so far */
+    uint64_t lanes[HASH_LANES];
+    unsigned char rest[HASH_BLOCK]; /* the last size % HASH_BLOCK bytes */
+};
+void hash_stream_add(struct hash_stream *stream, const unsigned char *bytes, size_t size);
+uint64_t hash_stream_end(const struct hash_stream *stream);
 
 enum { INDEX_NONE = -1 };
 

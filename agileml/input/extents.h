@@ -30,13 +30,22 @@ struct extent {
     uint64_t length; /* SOURCE_TO_END: the file is one extent, and its size may not be known */
 };
 
+/* Gets the bytes of extents, as they are stored in the file, while their lines are read (input_lines_open): each
+ * extent's own bytes in order, not those that a line or group has in following extents. */
+struct extent_watch {
+    void (*bytes)(void *context, uint64_t offset, const unsigned char *bytes, size_t size);
+    void *context;
+};
+
 /* A file's extents. Does not change once made, so any threads may read it. */
 struct extents {
     const char *path;       /* as the caller has named the file; for messages */
     struct input_list list; /* the file alone: extents_file */
     enum text_form form;
-    struct extent *at; /* [count], in the order of their bytes */
-    uint32_t count;    /* at least 1, even for an empty file */
+    struct extent *at;                /* [count], in the order of their bytes */
+    uint32_t count;                   /* at least 1, even for an empty file */
+    const struct extent_watch *watch; /* in copies of this struct that the one thread that watches reads by; else
+                                         NULL */
 };
 
 /* As `size`: the file is neither cut nor examined, as it may have any format. Its form is unknown. */

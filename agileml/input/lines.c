@@ -14,8 +14,10 @@ enum {
 /* The bytes of an extent, as they are stored in the file. */
 struct range {
     const struct input_name *file;
-    uint64_t offset, end; /* bytes not requested yet */
-    uint64_t step;        /* bytes of the next request */
+    uint64_t offset, end;             /* bytes not requested yet */
+    uint64_t at;                      /* where the next byte is that is read */
+    const struct extent_watch *watch; /* NULL: nobody watches */
+    uint64_t step;                    /* bytes of the next request */
     struct source *source;
 };
 
@@ -59,6 +61,10 @@ static int read_range(void *context, void *bytes, size_t size, size_t *got, stru
         size_t more = 0;
         size_t wanted = size - *got;
         code = source_read(range->source, (char *)bytes + *got, wanted, &more, error);
+        if (range->watch != NULL) {
+            range->watch->bytes(range->watch->context, range->at, (unsigned char *)bytes + *got, more);
+        }
+        range->at += more;
         *got += more;
         if (code == 0 && more < wanted) {
             source_close(range->source);
@@ -80,11 +86,13 @@ static int open_next(struct extent_lines *lines, uint64_t step, struct error *er
     const struct extent *extent = &lines->extents->at[lines->next++];
     const struct input_name *file = extents_file(lines->extents);
     close_piece(lines);
-    lines->range =
-        (struct range){.file = file,
-                       .offset = extent->offset,
-                       .end = extent->length == SOURCE_TO_END ? extent->length : extent->offset + extent->length,
-                       .step = step};
+    lines->range = (struct range){
+        .file = file,
+        .offset = extent->offset,
+        .end = extent->length == SOURCE_TO_END ? extent->length : extent->offset + extent->length,
+        .at = extent->offset,
+        .watch = step == SOURCE_TO_END ? lines->extents->watch : NULL, /* else only some lines are read */
+        .step = step};
     lines->ended = false;
     const struct text_piece piece = {
         .name = file->path, .form = lines->extents->form, .source = read_range, .context = &lines->range};

@@ -47,6 +47,19 @@ static int flush_check(const struct message *message, struct error *error) {
                : 0;
 }
 
+static int input_check(const struct message *message, struct error *error) {
+    size_t count;
+    const struct wire_input_range *ranges = input_ranges(message, &count);
+    for (size_t r = 0; r < count; r++) {
+        if (ranges[r].first >= ranges[r].end || ranges[r].part >= WIRE_NODES_MAX ||
+            ranges[r].file >= WIRE_INPUT_FILES_MAX || ranges[r].sampled > 1) {
+            return error_set(error, AML_EPROTOCOL, "INPUT: range %zu has no bytes, or there is no such part or file",
+                             r);
+        }
+    }
+    return 0;
+}
+
 static int allocation_check(const struct message *message, struct error *error) {
     const struct wire_machine *machines = (const void *)message->frames[0]->data;
     for (size_t m = 0; m < message->frames[0]->size / sizeof *machines; m++) {
@@ -110,10 +123,11 @@ static const struct layout LAYOUTS[] = {
                               U64(packed_plan.bytes, WIRE_PLAN_MAX)}},
     [MESSAGE_INPUT] = {"INPUT",
                        FRAMES_RECORDS,
-                       2,
-                       {sizeof(struct wire_input_shard), sizeof(struct wire_input_file)},
-                       {WIRE_SHARDS_MAX, WIRE_INPUT_FILES_MAX},
-                       NULL,
+                       3,
+                       {sizeof(struct wire_input_shard), sizeof(struct wire_input_file),
+                        sizeof(struct wire_input_range)},
+                       {WIRE_SHARDS_MAX, WIRE_INPUT_FILES_MAX, WIRE_INPUT_RANGES_MAX},
+                       input_check,
                        {U64(input.reading, ANY), U64(input.own.items, ANY), U64(input.own.hash, ANY)}},
     [MESSAGE_LOADED] = {"LOADED",
                         RECORDS(sizeof(double), WIRE_TOTALS),

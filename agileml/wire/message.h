@@ -43,6 +43,7 @@ enum {
     WIRE_SHARDS_MAX = 65536,
     WIRE_SHARD_PIECE_MAX = 256 * 1024, /* bytes of a packed shard in one message */
     WIRE_INPUT_FILES_MAX = 64,         /* files that an app reads, in INPUT */
+    WIRE_INPUT_RANGES_MAX = 65536,     /* hashes of ranges in INPUT; a node reports no more */
     WIRE_STALENESS_MAX = 64,
     WIRE_LOCAL_STEPS_MAX = 128,
     WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
@@ -219,10 +220,11 @@ struct wire_input_shard {
 #define WIRE_ITEMS_UNKNOWN UINT64_MAX
 
 /* The node reports the input that it has read, including data shards that it does not keep. If the nodes read the input
- * in parts, the node reports the shards that it has put together. Sent after the node's first reading, and whenever the
- * node knows more shards or has read something else. Repeated until HEARTBEAT_ACK confirms that this input is the
- * job's. Until then the node begins no clock. Frames: the fingerprint (struct wire_input_shard, one for each data
- * shard), the files that were read (struct wire_input_file). */
+ * in parts, the node reports the shards that it has put together, and hashes of the ranges that it has read. Sent after
+ * the node's first reading, and whenever the node knows more shards or has read something else. Repeated until
+ * HEARTBEAT_ACK confirms that this input is the job's. Until then the node begins no clock. Frames: the fingerprint
+ * (struct wire_input_shard, one for each data shard), the files that were read (struct wire_input_file), the ranges
+ * (struct wire_input_range). */
 struct message_input {
     uint64_t reading;            /* counts the node's INPUTs from 1 */
     struct wire_input_shard own; /* what the app's `read` has emitted, without the files that the library reads */
@@ -687,6 +689,15 @@ struct wire_input_file {
     /* Hashes of samples of a file that the library has read: of blocks spread over the file, and of blocks around the
      * borders of the parts in which it was read. 0: no hash. */
     uint64_t blocks, borders;
+};
+
+/* The hash of a range: of the bytes of a file that one part of a divided input has. */
+struct wire_input_range {
+    uint64_t first, end; /* the range's bytes are [first, end) of the file */
+    uint64_t hash;
+    uint32_t part;    /* of the input, from 0 */
+    uint16_t file;    /* its record among INPUT's files. Of the last record's files there is one hash over all ranges */
+    uint16_t sampled; /* 0: the hash is of all bytes. 1: of blocks of them, which are read a second time */
 };
 
 /* An option of the app's command line that changes results; or a fact that the app has found in its input

@@ -7,7 +7,7 @@
 
 /* The payload frames of messages that have several frames of records. */
 enum { REGISTER_ENDPOINTS, REGISTER_METRICS, REGISTER_OPTIONS };
-enum { INPUT_SHARDS, INPUT_FILES };
+enum { INPUT_SHARDS, INPUT_FILES, INPUT_RANGES };
 /* The only payload frame of all other messages. */
 enum { RECORDS_FRAME };
 enum { FEED_BATCHES, FEED_BYTES };
@@ -21,6 +21,7 @@ enum { FEED_BATCHES, FEED_BYTES };
     }
 
 RECORDS_VIEW(register_metrics, struct wire_metric, REGISTER_METRICS)
+RECORDS_VIEW(input_ranges, struct wire_input_range, INPUT_RANGES)
 RECORDS_VIEW(progress_metrics, struct wire_metric_sum, RECORDS_FRAME)
 RECORDS_VIEW(lot_metrics, struct wire_metric_sum, message->frame_count - 1) /* LOT_DONE: after the rows */
 RECORDS_VIEW(waits_servers, struct wire_server_wait, RECORDS_FRAME)

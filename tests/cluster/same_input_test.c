@@ -76,6 +76,36 @@ static double bytes_of(const char *file) {
     return bytes;
 }
 
+/* Two nodes with copies of one size above 4 MiB, which differ where nothing was compared so far: in many places, of
+ * which the sample of a part has some. */
+TEST(copies_that_differ_between_samples) {
+    static const char *const parts[] = {"node-1 (", "node-2 (", " read other bytes than ", " bytes), between byte ",
+                                        ": give all nodes the same files"};
+    differs("$run --reliable 2 " PICK "$bin/mf --data huge huge-changed 2 --iterations 3", parts, 5);
+    differs("$run --reliable 1 --transient 1 " PICK "$bin/mf --data huge huge-changed 1 --iterations 3", parts, 5);
+    differs("$run --reliable 1 --transient 2 " PICK
+            "$tests/sum_app --data ratings,huge ratings,huge-changed 2 --iterations 3",
+            parts + 2, 3);
+}
+
+/* Few bytes differ. Whoever reads a dead node's part finds it: before training two nodes read that part, later its hash
+ * is known. */
+TEST(copies_that_differ_in_bytes_of_a_dead_nodes_part) {
+    run_well("$run --reliable 1 --transient 3 -- $tests/sum_app --data huge --iterations 3 --die-reading 3");
+    static const char *const parts[] = {"node-", " read other bytes than node-", " from huge",
+                                        ": give all nodes the same files"};
+    differs("$run --reliable 1 --transient 3 " PICK
+            "$tests/sum_app --data huge huge-edited 4 --iterations 3 --die-reading 3",
+            parts, 4);
+    int status = run("printf 'iteration 3 kill transient 1\\n' >events; "
+                     "$run --reliable 1 --transient 1 --events events " PICK
+                     "$tests/sum_app --data huge huge-edited 1 --iterations 100 --slow-us 4000");
+    if (status != 2) {
+        fail_msg("status %d: %s", status, read_text("err"));
+    }
+    refused_for(parts, 4);
+}
+
 /* A job's nodes parse the input once, each a part, and the sums are right. */
 TEST(an_input_is_parsed_once) {
     run_well("$run --reliable 2 --transient 3 -- $tests/sum_app --data ratings --iterations 3");
@@ -356,6 +386,33 @@ static void write_large(void) {
     }
 }
 
+/* Whether the line at `offset` of a file is outside the sampled blocks, and not near a border of 2, 3 or 4 parts. */
+static bool is_unseen(uint64_t offset, uint64_t bytes) {
+    const uint64_t block = 64 * 1024;
+    const uint64_t apart = (bytes - block) / 63;
+    uint64_t in_twelfth = offset % (bytes / 12);
+    return offset % apart > block + block / 4 && offset % apart < apart - block / 4 && in_twelfth > 4 * block &&
+           in_twelfth < bytes / 12 - 4 * block;
+}
+
+/* Writes ratings, a copy in which all unseen lines differ, and one in which a byte in each eighth does, as nodes have
+ * their parts in any order. */
+static void write_huge(void) {
+    enum { LINE = 17, LINES = 1 << 20 };
+    static const char *const names[] = {"huge", "huge-changed", "huge-edited"};
+    for (size_t f = 0; f < sizeof names / sizeof names[0]; f++) {
+        FILE *file = open_file(names[f], "we");
+        unsigned edited = 0;
+        for (unsigned n = 0; n < LINES; n++) {
+            bool unseen = is_unseen((uint64_t)n * LINE, (uint64_t)LINES * LINE);
+            bool changed = unseen && (f == 1 || (f == 2 && n > LINES / 8 * edited));
+            edited += changed;
+            fprintf(file, "%u %u %u.%u\n", 100000 + n * 37 % 4001, 10000 + n * 101 % 997, n % 5 + 1, changed ? 5 : 0);
+        }
+        fclose(file);
+    }
+}
+
 /* Writes images of 2 bytes, with labels. */
 static void write_images(const char *name, unsigned factor) {
     FILE *images = open_file(name, "we");
@@ -387,6 +444,7 @@ static int open_folder(void **state) {
     write_many_documents();
     run_well("tr 0-9: a-k <documents >words; head -120 words >fewer-words");
     write_large();
+    write_huge();
     run_well("sed '30000s/1:./1:9/' many.libsvm >other.libsvm");
     write_images("images", 3);
     write_images("others", 4);

@@ -92,6 +92,15 @@ static void add_packed_plan(struct message *message, unsigned variant) {
     message_close(&whole);
 }
 
+/* Adds `count` ranges of as many parts. */
+static void add_ranges(struct message *message, unsigned count) {
+    add_frame(message, count * sizeof(struct wire_input_range));
+    struct wire_input_range *ranges = (void *)message->frames[message->frame_count - 1]->data;
+    for (unsigned s = 0; s < count; s++) {
+        ranges[s] = (struct wire_input_range){.first = s, .end = s + 1, .part = s};
+    }
+}
+
 static void add_payload(struct message *message, unsigned variant) {
     switch ((unsigned)message->type) {
     case MESSAGE_REGISTER:
@@ -119,6 +128,7 @@ static void add_payload(struct message *message, unsigned variant) {
     case MESSAGE_INPUT:
         add_frame(message, 8 * sizeof(struct wire_input_shard));
         add_frame(message, variant * sizeof(struct wire_input_file));
+        add_ranges(message, variant);
         break;
     case MESSAGE_LOADED:
     case MESSAGE_START:

@@ -67,11 +67,26 @@ static enum cluster_held held_shard(const struct cluster_node *node, uint32_t sh
     return node->app.held != NULL ? (enum cluster_held)node->app.held[shard] : HELD_NOT;
 }
 
+/* Returns the hashes of the node's part of the input, and of the sample of the next part. */
+static struct buffer *ranges_read(const struct cluster_node *node, bool other) {
+    struct wire_input_range ranges[3];
+    unsigned count = node->app.parts != 0 ? 3 : 0;
+    for (unsigned r = 0; r < count; r++) {
+        uint32_t part = (node->app.part + r / 2) % node->app.parts;
+        uint64_t hash = hash_mix(part) + (other ? 1 : 0);
+        ranges[r] = (struct wire_input_range){.first = part, .end = part + 1, .hash = hash, .part = part};
+        ranges[r].sampled = r > 0 ? 1 : 0;
+    }
+    return buffer_copy(ranges, count * sizeof *ranges);
+}
+
 /* Reports the fingerprint of the node's input: of all shards (`whole`), or of those that it holds. Other input changes
- * the hash of every third shard. */
+ * the hash of every third shard. Where the input is read in parts, it may show in the hashes of ranges only. */
 static void tell_input(struct cluster_node *node, bool whole) {
     const struct app *app = &node->cluster->app;
-    bool other = node->input.other && !node->input.conceals;
+    bool reports_other = node->input.other && !node->input.conceals;
+    bool unseen = node->cluster->other_input.unseen && node->app.parts != 0 && !whole;
+    bool other = reports_other && !unseen;
     struct buffer *shards = buffer_new(app->shard_count * sizeof(struct wire_input_shard));
     struct wire_input_shard *records = (void *)shards->data;
     for (unsigned s = 0; s < app->shard_count; s++) {
@@ -82,7 +97,8 @@ static void tell_input(struct cluster_node *node, bool whole) {
         }
     }
     const struct wire_input_file file = {.path = "data", .bytes = other ? 600 : 1000, .blocks = other ? 3 : 5};
-    node_read(&node->node, shards, (struct wire_input_shard){.items = 7}, buffer_copy(&file, sizeof file));
+    node_read(&node->node, shards, (struct wire_input_shard){.items = 7}, buffer_copy(&file, sizeof file),
+              ranges_read(node, reports_other));
 }
 
 bool cluster_app_has_other(const struct cluster_node *node, const struct cluster_set *set) {
@@ -233,6 +249,7 @@ static void read_part_done(void *context) {
         piece_add(node, s, node->app.part, node->input.other ? HELD_OTHER : HELD_JOBS);
     }
     node->app.reading = 0;
+    tell_input(node, false);
     node_part_read(&node->node, true);
 }
 

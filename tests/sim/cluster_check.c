@@ -655,7 +655,7 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
                           (unsigned long long)clock);
     }
     cluster->other_input.began[cluster_app_has_other(node, set)] = true;
-    if (cluster->other_input.began[0] && cluster->other_input.began[1]) {
+    if (cluster->other_input.began[1] && (cluster->other_input.began[0] || cluster->other_input.unseen)) {
         cluster_violation(cluster, "I9", "%s begins clock %llu: two nodes that work have different input",
                           node->node.name, (unsigned long long)clock);
     }

@@ -445,6 +445,7 @@ struct cluster_other_input {
     enum { OTHER_INPUT_NOBODY, OTHER_INPUT_AT_START, OTHER_INPUT_JOINS } who;
     bool began[2]; /* a clock was begun by a node with most nodes' input [0], with other input [1] */
     bool reported; /* the controller has received the other input's fingerprint */
+    bool unseen;   /* of an input that is read in parts, only the hashes of ranges differ */
 };
 
 /* State of the schedule. */

@@ -468,6 +468,7 @@ static void see_other_input(struct cluster *cluster, struct cluster_node *node, 
 static void shape_other_input_first(struct cluster *cluster) {
     shape_tiers(cluster);
     cluster->other_input.who = OTHER_INPUT_AT_START;
+    cluster->other_input.unseen = cluster_one_in(cluster, 2);
     cluster->schedule.left = (unsigned)cluster_between(cluster, 0, 2);
 }
 

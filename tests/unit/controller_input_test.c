@@ -5,9 +5,10 @@
 static void read_items(struct fake *fake, unsigned from, uint64_t items) {
     struct wire_input_shard shards[SHARDS] = {{.items = items, .hash = hash_mix(items)}, {.items = 5, .hash = 5}};
     const struct wire_input_file file = {.path = "ratings.csv", .bytes = 10 * items};
-    struct message message = {.type = MESSAGE_INPUT, .input.reading = 1, .frame_count = 2};
-    message.frames[0] = buffer_copy(shards, sizeof shards);
-    message.frames[1] = buffer_copy(&file, sizeof file);
+    struct message message = {.type = MESSAGE_INPUT, .input.reading = 1, .frame_count = 3};
+    message.frames[INPUT_SHARDS] = buffer_copy(shards, sizeof shards);
+    message.frames[INPUT_FILES] = buffer_copy(&file, sizeof file);
+    message.frames[INPUT_RANGES] = buffer_new(0);
     give(fake, from, &message);
 }
 
@@ -140,13 +141,104 @@ TEST(who_works_on_and_reads_different_input_is_lost) {
     }
 }
 
+/* INPUT of a node that knows no shard yet, and has read a range of 100 bytes of a file with these samples. */
+static void read_range_of(struct fake *fake, unsigned from, uint64_t blocks, uint32_t part, uint16_t sampled,
+                          uint64_t hash) {
+    struct wire_input_shard shards[SHARDS];
+    for (unsigned s = 0; s < SHARDS; s++) {
+        shards[s] = (struct wire_input_shard){.items = WIRE_ITEMS_UNKNOWN};
+    }
+    const struct wire_input_file file = {.path = "ratings.csv", .bytes = 1000, .blocks = blocks};
+    const struct wire_input_range range = {
+        .first = 100 * part, .end = 100 * part + 100, .hash = hash, .part = part, .sampled = sampled};
+    struct message message = {.type = MESSAGE_INPUT, .input.reading = 1};
+    message.input.own.items = WIRE_ITEMS_UNKNOWN;
+    message_add_copy(&message, shards, sizeof shards);
+    message_add_copy(&message, &file, sizeof file);
+    message_add_copy(&message, &range, sizeof range);
+    give(fake, from, &message);
+}
+
+static void read_range(struct fake *fake, unsigned from, uint32_t part, uint16_t sampled, uint64_t hash) {
+    read_range_of(fake, from, 5, part, sampled, hash);
+}
+
+static const char RANGES_DIFFER[] = "the input differs: two (host) read other bytes than node-1 (host) from "
+                                    "ratings.csv (1000 bytes), between byte 300 and 400: give all nodes the same files";
+
+/* Two nodes read the same range, or the blocks that are its sample, before training. */
+TEST(ranges_that_differ_end_the_job) {
+    for (uint16_t sampled = 0; sampled < 2; sampled++) {
+        struct fake *fake = fake_open((struct job_terms){.iterations = 3, .clocks_per_iteration = 1});
+        join(fake, 0, "", TIER_RELIABLE, &fake->terms);
+        join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+        read_range(fake, 0, 3, sampled, 77);
+        assert_true(is_compared(fake, 0));
+        read_range(fake, 1, 2, sampled, 78);  /* another range, */
+        read_range(fake, 1, 3, !sampled, 79); /* another hash of the same range, */
+        read_range(fake, 1, 3, sampled, 77);  /* an equal one */
+        assert_true(is_compared(fake, 1));
+        assert_int_equal(fake->controller.input.ranges.count, 3);
+        read_range(fake, 1, 3, sampled, 78);
+        refused_by(fake, 0, RANGES_DIFFER);
+        refused_by(fake, 1, RANGES_DIFFER);
+        assert_int_equal(fake->controller.phase, PHASE_LEAVE);
+    }
+}
+
+/* If the samples of the files differ, ranges of the same number need not be the same place. */
+TEST(files_that_differ_are_named_before_their_ranges) {
+    struct fake *fake = fake_open((struct job_terms){.iterations = 3, .clocks_per_iteration = 1});
+    join(fake, 0, "", TIER_RELIABLE, &fake->terms);
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    read_range(fake, 0, 3, 0, 77);
+    read_range_of(fake, 1, 6, 3, 0, 78);
+    refused_by(fake, 1,
+               "the input differs: node-1 (host) reads from ratings.csv (1000 bytes), two (host) from ratings.csv "
+               "(1000 bytes); their bytes differ where they were compared");
+}
+
+/* A node that takes shards over reads a range again, with another controller than at first; the first reader may be
+ * gone. */
+TEST(a_range_that_is_read_again_is_compared_by_a_restarted_controller) {
+    struct fake *fake = fake_new((struct job_terms){.iterations = 30, .clocks_per_iteration = 1});
+    fake->options.store = &fake->store.store;
+    fake_start(fake);
+    join(fake, 0, "", TIER_RELIABLE, &fake->terms);
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    read_range(fake, 0, 3, 0, 77);
+    read_range(fake, 1, 4, 0, 78);
+    for (unsigned n = 0; n < 2; n++) {
+        heartbeat(fake, n, NODE_LOADED, 0);
+        loaded(fake, n, fake->controller.plan.version, SHARDS / 2 * SHARD_ITEMS);
+    }
+    assert_int_equal(fake->controller.phase, PHASE_TRAIN);
+    fake->kill.where = KILL_AFTER_CALL;
+    fake->kill.at = 1;
+    tick(fake, 1000);
+    assert_int_equal(fake->kill.count, 1);
+    forget(fake);
+    read_range(fake, 1, 3, 0, 77);
+    assert_true(is_compared(fake, 1));
+    forget(fake);
+    read_range(fake, 1, 3, 0, 78);
+    refused_by(fake, 1, RANGES_DIFFER);
+    assert_int_equal(fake->controller.member_count, 1);
+    read_range(fake, 0, 3, 0, 79); /* its own file has changed; no other node is left */
+    assert_int_equal(fake->controller.phase, PHASE_LEAVE);
+    assert_string_equal(fake->controller.end.text,
+                        "the input differs: node-1 (host) read other bytes than before from "
+                        "ratings.csv (1000 bytes), between byte 300 and 400: give all nodes the same files");
+}
+
 TEST(input_of_other_shards_is_no_input) {
     struct fake *fake = fake_open((struct job_terms){.iterations = 3, .clocks_per_iteration = 1});
     join(fake, 0, "", TIER_RELIABLE, &fake->terms);
     join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
-    struct message message = {.type = MESSAGE_INPUT, .input.reading = 1, .frame_count = 2};
-    message.frames[0] = buffer_new(0);
-    message.frames[1] = buffer_new(0);
+    struct message message = {.type = MESSAGE_INPUT, .input.reading = 1, .frame_count = 3};
+    for (unsigned f = 0; f < message.frame_count; f++) {
+        message.frames[f] = buffer_new(0);
+    }
     give(fake, 1, &message);
     assert_int_equal(fake->controller.end.code, AML_EPROTOCOL);
     assert_string_equal(fake->controller.end.text, "two (host) reported the input of 0 data shards, expected 12");

@@ -139,8 +139,30 @@ static void collect(struct text_input *input, struct data *text) {
     text_lines_close(&lines);
 }
 
+/* The bytes that were watched, which must come in the file's order (extent_watch.bytes). */
+static void take_watched(void *context, uint64_t offset, const unsigned char *bytes, size_t size) {
+    struct data *watched = context;
+    assert_int_equal(offset, watched->size);
+    add_bytes(watched, bytes, size);
+}
+
+/* Checks that the watched bytes are the file. */
+static void compare_watched(const struct data *watched) {
+    FILE *stream = fopen(path, "re");
+    assert_non_null(stream);
+    assert_int_equal(fseek(stream, 0, SEEK_END), 0);
+    assert_int_equal(ftell(stream), watched->size);
+    rewind(stream);
+    for (size_t b = 0; b < watched->size; b++) {
+        assert_int_equal(fgetc(stream), ((const unsigned char *)watched->bytes)[b]);
+    }
+    fclose(stream);
+}
+
 /* Reads the file as a whole and by extents of `size`, and compares the lines. Returns the number of extents. */
 static size_t compare(uint64_t size) {
+    FREED struct data *watched = memory_zeroed(1, sizeof *watched);
+    const struct extent_watch watch = {.bytes = take_watched, .context = watched};
     FREED struct data *whole = memory_zeroed(1, sizeof *whole);
     FREED struct data *parts = memory_zeroed(1, sizeof *parts);
     struct text_input *input;
@@ -149,13 +171,16 @@ static size_t compare(uint64_t size) {
     assert_int_equal(text_input_open(&input, path, &error), 0);
     collect(input, whole);
     assert_int_equal(extents_make(&extents, path, size, &error), 0);
+    extents.watch = &watch;
     uint64_t covered = 0;
     for (uint32_t s = 0; s < extents.count; s++) {
         assert_int_equal(extents.at[s].offset, covered);
         covered += extents.at[s].length;
         assert_int_equal(input_lines_open(&input, &extents, s, &error), 0);
         collect(input, parts);
+        assert_int_equal(watched->size, covered);
     }
+    compare_watched(watched);
     assert_int_equal(covered, extents_file(&extents)->identity.bytes);
     if (whole->size != parts->size || memcmp(whole->bytes, parts->bytes, whole->size) != 0) {
         fail_msg("extents of %llu bytes: expected %.*s, got %.*s", (unsigned long long)size, (int)whole->size,

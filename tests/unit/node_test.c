@@ -570,8 +570,9 @@ static void give_compared(struct fake *fake, uint64_t reading) {
 static void has_read(struct fake *fake, uint64_t hash) {
     struct wire_input_shard shards[8] = {{.items = 30, .hash = hash}};
     const struct wire_input_file file = {.path = "ratings.csv", .bytes = 1234};
+    const struct wire_input_range range = {.end = 1234, .hash = hash, .part = 1};
     node_read(&fake->node, buffer_copy(shards, sizeof shards), (struct wire_input_shard){.items = 3},
-              buffer_copy(&file, sizeof file));
+              buffer_copy(&file, sizeof file), buffer_copy(&range, sizeof range));
 }
 
 /* A node is not loaded, and begins no clock, until the controller has found its input equal to the job's. */
@@ -587,6 +588,7 @@ TEST(no_clock_begins_on_input_that_was_not_compared) {
     assert_int_equal(message.input.reading, 1);
     assert_int_equal(message.frames[0]->size, 8 * sizeof(struct wire_input_shard));
     assert_int_equal(message.frames[1]->size, sizeof(struct wire_input_file));
+    assert_int_equal(message.frames[2]->size, sizeof(struct wire_input_range));
     prepared(fake, 1, 30);
     answer_subscribes(fake, 0);
     replicas(fake, 0, 1, true);

@@ -336,6 +336,12 @@ static void add_assignments(struct message *message) {
     message->frames[message->frame_count++] = buffer_copy(shards, sizeof shards);
 }
 
+static void add_ranges(struct message *message) {
+    const struct wire_input_range ranges[] = {{.end = 9, .hash = 1, .part = 1},
+                                              {.end = 9, .hash = 1, .part = 1, .file = 1, .sampled = 1}};
+    message_add_copy(message, ranges, sizeof ranges);
+}
+
 /* A message with the payload frames that its type needs; fields are 0 or their least value. */
 static struct message new_message(unsigned type) {
     struct message message;
@@ -365,6 +371,7 @@ static struct message new_message(unsigned type) {
     case MESSAGE_INPUT:
         add_frame(&message, 4 * sizeof(struct wire_input_shard));
         add_frame(&message, 2 * sizeof(struct wire_input_file));
+        add_ranges(&message);
         break;
     case MESSAGE_LOADED:
     case MESSAGE_START:
@@ -623,6 +630,16 @@ TEST(payload_frames_are_checked) {
     message = new_message(MESSAGE_EVALUATE); /* must be at least one */
     message.frames[0]->size = 0;
     expect_refused(&message);
+    static const struct wire_input_range impossible[] = {{.first = 5, .end = 5},
+                                                         {.first = 6, .end = 5},
+                                                         {.end = 1, .part = WIRE_NODES_MAX},
+                                                         {.end = 1, .file = WIRE_INPUT_FILES_MAX},
+                                                         {.end = 1, .sampled = 2}};
+    for (size_t s = 0; s < sizeof impossible / sizeof *impossible; s++) {
+        message = new_message(MESSAGE_INPUT);
+        memcpy(message.frames[INPUT_RANGES]->data + sizeof *impossible, &impossible[s], sizeof *impossible);
+        expect_refused(&message);
+    }
     message = new_message(MESSAGE_LOADED); /* totals must be complete */
     message.frames[0]->size -= sizeof(double);
     expect_refused(&message);

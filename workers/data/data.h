@@ -286,6 +286,8 @@ uint32_t data_read_file(struct data *data, uint32_t *count);
 void data_part_is_empty(struct data *data, uint32_t part);
 /* Ends a reading; all chunks must be closed. Without `whole` the reading has failed, and its items are dropped. */
 void data_read_end(struct data *data, bool whole);
+/* Makes a fingerprint that knows no shard, unless there is one. */
+void data_input_open(struct data *data);
 /* Whether the input's fingerprint differs from that at the last call: more of it is known, or the input has changed. */
 bool data_input_news(struct data *data);
 

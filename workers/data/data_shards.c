@@ -43,13 +43,17 @@ void data_shard_drop(struct data *data, struct data_shard *shard) {
     shard->held = false;
 }
 
-void data_input_add(struct data *data, uint32_t shard, struct wire_input_shard tally) {
+void data_input_open(struct data *data) {
     if (data->input == NULL) {
         data->input = memory_zeroed(data->shard_count, sizeof *data->input);
         for (uint32_t s = 0; s < data->shard_count; s++) {
             data->input[s].items = WIRE_ITEMS_UNKNOWN;
         }
     }
+}
+
+void data_input_add(struct data *data, uint32_t shard, struct wire_input_shard tally) {
+    data_input_open(data);
     data->news = data->news || data->input[shard].items != tally.items || data->input[shard].hash != tally.hash;
     data->input[shard] = tally;
 }

@@ -76,6 +76,7 @@ void node_close(struct node *node) {
     free(node->checkpoint.written);
     buffer_drop(node->input.shards);
     buffer_drop(node->input.files);
+    buffer_drop(node->input.ranges);
     plan_close(&node->plan);
     client_close(&node->client);
     cache_close(&node->cache);
@@ -158,6 +159,7 @@ static void send_input(struct node *node) {
     message.input.own = node->input.own;
     message_add(&message, buffer_hold(node->input.shards));
     message_add(&message, buffer_hold(node->input.files));
+    message_add(&message, buffer_hold(node->input.ranges));
     node->input.sent_us = node_now(node);
     node_send(node, &message);
 }
@@ -372,11 +374,14 @@ void node_start(struct node *node) {
 
 /* ---- The hooks' answers ---- */
 
-void node_read(struct node *node, struct buffer *shards, struct wire_input_shard own, struct buffer *files) {
+void node_read(struct node *node, struct buffer *shards, struct wire_input_shard own, struct buffer *files,
+               struct buffer *ranges) {
     buffer_drop(node->input.shards);
     buffer_drop(node->input.files);
+    buffer_drop(node->input.ranges);
     node->input.shards = shards;
     node->input.files = files;
+    node->input.ranges = ranges;
     node->input.own = own;
     node->input.reading++;
     if (!node->ended) {

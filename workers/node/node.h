@@ -138,11 +138,11 @@ struct node_hooks {
 
 /* The input that this node has read, and the controller's comparison of it with the job's. */
 struct node_input {
-    uint64_t reading;              /* of the newest INPUT; 0: none yet */
-    uint64_t compared;             /* the newest INPUT that the controller found equal to the job's input; 0: none */
-    struct buffer *shards, *files; /* the frames of the newest INPUT */
-    struct wire_input_shard own;   /* the field `own` of the newest INPUT */
-    uint64_t sent_us;              /* when INPUT was sent last */
+    uint64_t reading;  /* of the newest INPUT; 0: none yet */
+    uint64_t compared; /* the newest INPUT that the controller found equal to the job's input; 0: none */
+    struct buffer *shards, *files, *ranges; /* the frames of the newest INPUT */
+    struct wire_input_shard own;            /* the field `own` of the newest INPUT */
+    uint64_t sent_us;                       /* when INPUT was sent last */
 };
 
 struct node_options {
@@ -312,9 +312,10 @@ void node_start(struct node *node);
 
 /* Reports that the input was read: for the first time, or with a changed fingerprint. `shards` is the fingerprint: a
  * struct wire_input_shard for each data shard. `own` is the fingerprint of what `read` emits itself, `files` the input
- * files (struct wire_input_file). The node takes over both buffers. Call it before node_prepared of the set that the
- * input was read for. */
-void node_read(struct node *node, struct buffer *shards, struct wire_input_shard own, struct buffer *files);
+ * files (struct wire_input_file), `ranges` those that were read (struct wire_input_range). The node takes over the
+ * buffers. Call it before node_part_read, and before node_prepared of the set that the input was read for. */
+void node_read(struct node *node, struct buffer *shards, struct wire_input_shard own, struct buffer *files,
+               struct buffer *ranges);
 void node_prepared(struct node *node, unsigned set, uint64_t items, const double totals[WIRE_TOTALS]);
 /* Reports that the process has worked on `items` items in `compute_us`. */
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us);

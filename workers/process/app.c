@@ -1233,7 +1233,8 @@ static void say_header(void *context, const char *text) {
     }
 }
 
-static int read_ratings_extents(struct file_call *call, unsigned threads, struct error *error) {
+static int read_ratings_extents(struct file_call *call, const struct extents *extents, unsigned threads,
+                                struct error *error) {
     const struct aml_ratings_options *options = call->ratings;
     struct ratings_reader reader = {.threads = threads, .sink = ratings_chunk, .say = say_header, .context = call};
     if (options != NULL) {
@@ -1242,23 +1243,27 @@ static int read_ratings_extents(struct file_call *call, unsigned threads, struct
                                      .missing = options->skip_missing ? RATINGS_SKIP_MISSING : RATINGS_REFUSE_MISSING,
                                      .has_options = true};
     }
-    return ratings_read_part(&reader, &call->extents, call->part, error);
+    return ratings_read_part(&reader, extents, call->part, error);
 }
 
-static int read_file_extents(struct file_call *call, struct error *error) {
+/* Reads the file's extents. `watch` gets their bytes. */
+static int read_file_extents(struct file_call *call, const struct extent_watch *watch, struct error *error) {
     /* While the input is read again, the other threads work on clocks. */
     unsigned threads = data_is_settled(&call->runtime->data) ? 1 : call->runtime->pool.threads;
     if (call->each_file != NULL) {
         return read_whole_file(call, threads);
     }
-    const struct line_reading lines = {.extents = &call->extents,
+    struct extents watched = call->extents; /* other threads may read the file's first lines, to count them */
+    watched.watch = watch;
+    const struct line_reading lines = {.extents = &watched,
                                        .part = call->part,
                                        .threads = threads,
                                        .line_max = AML_LINE_BYTES_MAX,
                                        .group = call->group,
                                        .sink = lines_chunk,
                                        .context = call};
-    return call->each_lines != NULL ? line_chunks_read(&lines, error) : read_ratings_extents(call, threads, error);
+    return call->each_lines != NULL ? line_chunks_read(&lines, error)
+                                    : read_ratings_extents(call, &watched, threads, error);
 }
 
 /* Reads a file, between two stretches of items that `read` emits itself. */
@@ -1280,10 +1285,19 @@ static int read_file(aml_worker *worker, const char *path, struct file_call *cal
     uint32_t count;
     uint32_t index = data_read_file(&runtime->data, &count);
     call->part = runtime_input_extents(runtime, &call->extents, index, count);
+    bool hashed = count > 1 && call->each_file == NULL;
+    struct input_range hashes;
+    const struct extent_watch watch = {.bytes = input_range_add, .context = &hashes};
+    if (hashed) {
+        runtime_range_begin(runtime, &call->extents, index, &hashes);
+    }
     call->stretch = data_stretch_begin(&runtime->data);
     call->first_order = data_next_order(&runtime->data);
     worker->check.calls = CALL_READ | CALL_RATINGS;
-    result = read_file_extents(call, &error);
+    result = read_file_extents(call, hashed ? &watch : NULL, &error);
+    if (hashed && result == 0) {
+        runtime_range_end(runtime, index, &hashes);
+    }
     worker->check.calls = CALL_READ;
     extents_close(&call->extents);
     data_stretch_begin(&runtime->data);

@@ -25,6 +25,7 @@
 #include "agileml/ps/server.h"
 #include "workers/data/data.h"
 #include "workers/data/input_deal.h"
+#include "workers/data/input_range.h"
 #include "workers/data/spill.h"
 #include "workers/node/feed/node_feed.h"
 #include "workers/node/node.h"
@@ -226,6 +227,13 @@ struct runtime_transforms {
     size_t between_size;
 };
 
+/* What the loader does. SETS --runtime_hook_read_part--> PART --the part is read--> SAMPLE --> SETS */
+enum loader_task {
+    LOADER_SETS = 0, /* it prepares sets, if there are any to prepare */
+    LOADER_PART,     /* it reads this node's part */
+    LOADER_SAMPLE,   /* it reads a sample of another node's part, while the node takes pieces of its shards */
+};
+
 struct runtime_loader {
     struct pool pool;          /* one thread */
     struct runtime_set **sets; /* in the order in which they were requested; used by the main thread */
@@ -234,9 +242,10 @@ struct runtime_loader {
     /* By table: the number of rows in the cache before the set was arranged. Later rows are in use for the set, or for
      * good. */
     uint32_t rows_before[WIRE_TABLES_MAX];
-    bool reads_part;             /* the loader's command is to read this node's part, not to prepare a set */
+    enum loader_task task;
     struct runtime_input input;  /* used by the loader while it has a command, else by the main thread */
     struct input_deal deal;      /* deals the present reading's files to parts; used by the loader */
+    struct input_ranges ranges;  /* used as `input` is */
     _Atomic uint64_t bytes_read; /* bytes of files, of all readings that have ended */
     struct aml_worker reader;
     struct aml_worker *reading; /* [POOL_THREADS_MAX], for the threads of aml_read_ratings; NULL: not called yet */
@@ -396,6 +405,11 @@ void runtime_input_file(struct runtime *runtime, const char *path);
  * `index`, which this process reads, has of the file. Only in the thread that calls `read`. */
 struct extent_range runtime_input_extents(struct runtime *runtime, const struct extents *extents, uint32_t index,
                                           uint32_t parts);
+/* Begins to hash what part `index` has of a file, after runtime_input_extents and before its lines are read; and
+ * records its hashes. */
+void runtime_range_begin(struct runtime *runtime, const struct extents *extents, uint32_t index,
+                         struct input_range *range);
+void runtime_range_end(struct runtime *runtime, uint32_t index, const struct input_range *range);
 /* Reports a line of the app to the people who run the job, unless this process has reported the line before. Any
  * thread, in `configure` too. */
 void runtime_note(struct runtime *runtime, const char *text);

@@ -178,6 +178,25 @@ struct extent_range runtime_input_extents(struct runtime *runtime, const struct 
     return part;
 }
 
+/* The record of the file that the present reading has come to. */
+static unsigned last_file(const struct runtime *runtime) {
+    return runtime->loader.input.file_count - 1;
+}
+
+void runtime_range_begin(struct runtime *runtime, const struct extents *extents, uint32_t index,
+                         struct input_range *range) {
+    const struct input_deal *deal = &runtime->loader.deal;
+    input_range_begin(range, extents, input_deal_part(deal, index));
+    if (runtime->loader.task == LOADER_PART) { /* once in the job, and of each part at one node */
+        uint32_t other = (index + 1) % deal->parts;
+        input_ranges_note(&runtime->loader.ranges, extents, input_deal_part(deal, other), other, last_file(runtime));
+    }
+}
+
+void runtime_range_end(struct runtime *runtime, uint32_t index, const struct input_range *range) {
+    input_ranges_add(&runtime->loader.ranges, range, index, last_file(runtime));
+}
+
 static bool set_is_here(struct runtime *runtime, const struct runtime_set *set) {
     bool here = true;
     for (uint32_t s = 0; s < set->shard_count; s++) {
@@ -203,6 +222,7 @@ static int loader_read(struct runtime *runtime, uint32_t part) {
         data_read_begin(&runtime->data);
     } else {
         data_read_part_begin(&runtime->data, part);
+        input_ranges_begin(&runtime->loader.ranges, part);
     }
     reader->chunk = data_chunk_open_own(&runtime->data); /* for items that `read` emits itself */
     crash_enter("read", 0);
@@ -279,8 +299,10 @@ static void *loader_read_main(void *context) {
     struct runtime *runtime = context;
     crash_thread_begin();
     setpriority(PRIO_PROCESS, 0, RUNTIME_READ_NICE); /* in Linux: this thread's */
-    if (runtime->loader.reads_part) {
+    if (runtime->loader.task == LOADER_PART) {
         loader_read(runtime, runtime->data.division.index);
+    } else if (runtime->loader.task == LOADER_SAMPLE) {
+        input_ranges_sample(&runtime->loader.ranges);
     } else if (loader_read_missing(runtime, runtime->loader.preparing) == 0) {
         loader_arrange(runtime);
         memory_give_back(); /* the records that the set has taken over, and the buffers of arranging */
@@ -294,7 +316,7 @@ void runtime_loader_run(void *context, unsigned thread, int command) {
     (void)command; /* there is only one of each */
     struct runtime *runtime = context;
     pthread_t reader;
-    if (!runtime->loader.reads_part && set_is_here(runtime, runtime->loader.preparing)) {
+    if (runtime->loader.task == LOADER_SETS && set_is_here(runtime, runtime->loader.preparing)) {
         loader_arrange(runtime);
     } else if (pthread_create(&reader, NULL, loader_read_main, runtime) == 0) {
         pthread_join(reader, NULL);
@@ -345,9 +367,9 @@ static void drop_set(struct runtime *runtime, struct runtime_set *set) {
 
 /* Starts the loader on the oldest set that is not prepared, if it is idle. */
 static void prepare_next(struct runtime *runtime) {
-    for (unsigned s = 0; s < runtime->loader.set_count && runtime->loader.preparing == NULL; s++) {
+    bool idle = runtime->loader.task == LOADER_SETS;
+    for (unsigned s = 0; s < runtime->loader.set_count && idle && runtime->loader.preparing == NULL; s++) {
         if (runtime->loader.sets[s]->asked && !runtime->loader.sets[s]->prepared) {
-            assert(!runtime->loader.reads_part);
             runtime->loader.preparing = runtime->loader.sets[s];
             pool_begin(&runtime->loader.pool, 0);
         }
@@ -357,23 +379,43 @@ static void prepare_next(struct runtime *runtime) {
 /* Reports the input's fingerprint to the node, if it differs from the last one. */
 static void tell_input(struct runtime *runtime) {
     struct runtime_input *input = &runtime->loader.input;
-    if (data_input_news(&runtime->data)) {
+    const struct input_ranges *ranges = &runtime->loader.ranges;
+    bool news = input_ranges_news(&runtime->loader.ranges);
+    if (news) {
+        data_input_open(&runtime->data);
+    }
+    if (data_input_news(&runtime->data) || news) {
         node_read(&runtime->node,
                   buffer_copy(runtime->data.input, runtime->data.shard_count * sizeof *runtime->data.input),
-                  runtime->data.own, buffer_copy(input->files, input->file_count * sizeof *input->files));
+                  runtime->data.own, buffer_copy(input->files, input->file_count * sizeof *input->files),
+                  buffer_copy(ranges->at, ranges->count * sizeof *ranges->at));
     }
 }
 
-/* Reports to the node that the loader has read this node's part. */
+/* Reports to the node that the loader has read this node's part. Before the node gives pieces of the part to others,
+ * the controller gets the part's hashes. */
 static void part_done(struct runtime *runtime) {
-    runtime->loader.reads_part = false;
+    runtime->loader.task = LOADER_SETS;
     if (runtime->node.ended) {
         return;
     }
     if (runtime->error.code != 0) {
         runtime_fail_node(runtime);
-    } else {
-        node_part_read(&runtime->node, data_is_divided(&runtime->data));
+        return;
+    }
+    if (data_is_divided(&runtime->data)) {
+        tell_input(runtime);
+        runtime->loader.task = LOADER_SAMPLE;
+        pool_begin(&runtime->loader.pool, 0);
+    }
+    node_part_read(&runtime->node, data_is_divided(&runtime->data));
+}
+
+/* The loader has read the other part's sample, which the next INPUT carries. */
+static void sample_done(struct runtime *runtime) {
+    runtime->loader.task = LOADER_SETS;
+    if (!runtime->node.ended) {
+        prepare_next(runtime);
     }
 }
 
@@ -383,8 +425,8 @@ void runtime_loader_done(void *context) {
     event_clear(runtime->loader.pool.done);
     runtime_enter(runtime);
     struct runtime_set *set = runtime->loader.preparing;
-    if (runtime->loader.reads_part) {
-        part_done(runtime);
+    if (runtime->loader.task != LOADER_SETS) {
+        (runtime->loader.task == LOADER_PART ? part_done : sample_done)(runtime);
         runtime_leave(runtime);
         return;
     }
@@ -466,9 +508,9 @@ bool runtime_hook_unpack(void *context, uint32_t shard, const unsigned char *byt
 
 void runtime_hook_read_part(void *context, uint32_t index, uint32_t count) {
     struct runtime *runtime = context;
-    assert(runtime->loader.preparing == NULL && !runtime->loader.reads_part);
+    assert(runtime->loader.preparing == NULL && runtime->loader.task == LOADER_SETS);
     data_divide(&runtime->data, count, index);
-    runtime->loader.reads_part = true;
+    runtime->loader.task = LOADER_PART;
     pool_begin(&runtime->loader.pool, 0);
 }
 
@@ -516,6 +558,7 @@ void runtime_loader_close(struct runtime *runtime) {
     }
     free(runtime->loader.sets);
     free(runtime->loader.reading);
+    input_ranges_close(&runtime->loader.ranges);
     input_deal_close(&runtime->loader.deal);
     data_close(&runtime->data);
     forget_files(runtime);

@@ -130,6 +130,7 @@ void controller_close(struct controller *controller) {
     message_close(&controller->plan.whole);
     message_close(&controller->plan.changed);
     job_input_close(&controller->input.job);
+    job_ranges_close(&controller->input.ranges);
     buffer_drop(controller->job.settings);
     memset(controller, 0, sizeof *controller);
 }

@@ -14,7 +14,7 @@
 #include "agileml/control/state/app_notes.h"
 #include "agileml/control/state/feeding.h"
 #include "agileml/control/state/folder_task.h"
-#include "agileml/control/state/job_input.h"
+#include "agileml/control/state/job_ranges.h"
 #include "agileml/control/state/pulses.h"
 #include "agileml/control/state/rebalance.h"
 #include "agileml/control/state/silence.h"
@@ -345,10 +345,11 @@ struct controller_checkpoint {
     struct checkpoint_request requests[CONTROLLER_CHECKPOINT_REQUESTS_MAX];
 };
 
-/* The fingerprint of the job's input (job_input.h). */
+/* What is known of the job's input. */
 struct controller_input {
-    struct job_input job;
+    struct job_input job; /* its fingerprint */
     bool stored;
+    struct job_ranges ranges; /* of this job, not of a checkpoint's */
 };
 
 /* Machines that are allocated to the job and have not joined it yet, sorted by name. Only expected.c changes the list.

@@ -31,9 +31,7 @@ static void refuse_member(struct controller *controller, struct member *member, 
     controller_lose(controller, member, text);
 }
 
-static void refuse(struct controller *controller, struct member *member, const struct job_input *found) {
-    char text[ERROR_TEXT_MAX];
-    job_input_describe(&controller->input.job, found, text, sizeof text);
+static void refuse(struct controller *controller, struct member *member, const char *text) {
     if (controller->phase < PHASE_TRAIN) {
         verdict_end(controller, AML_EINPUT, text); /* training has not begun: either input may be the right one */
     } else if (controller_has_part(controller, member)) {
@@ -43,15 +41,37 @@ static void refuse(struct controller *controller, struct member *member, const s
     }
 }
 
+/* Whether the node has read another input than the job's; then writes one line about the difference. */
+static bool input_differs(const struct controller_input *input, const struct job_input *found,
+                          const struct message *message, char text[ERROR_TEXT_MAX]) {
+    size_t count;
+    const struct wire_input_range *range = input_ranges(message, &count);
+    const struct job_range *expected = job_ranges_differ(&input->ranges, &range, count);
+    bool differs = input->job.shards != NULL && !job_input_equal(&input->job, found);
+    if (expected != NULL && !(differs && job_input_samples_differ(&input->job, found))) {
+        job_ranges_describe(expected, range, found->reader, found->files, text, ERROR_TEXT_MAX);
+    } else if (differs) {
+        job_input_describe(&input->job, found, text, ERROR_TEXT_MAX);
+    }
+    return differs || expected != NULL;
+}
+
 /* Adds newly reported parts to the job's input, and stores them. Returns false when storing fails, which ends the
  * job. */
-static bool take_input(struct controller *controller, const struct job_input *found) {
+static bool take_input(struct controller *controller, const struct job_input *found, const struct message *message) {
     struct controller_input *input = &controller->input;
+    size_t count;
+    const struct wire_input_range *ranges = input_ranges(message, &count);
     input->stored = !job_input_add(&input->job, found) && input->stored;
-    return input->stored || persist_all(controller);
+    job_ranges_add(&input->ranges, ranges, count, found->reader);
+    if (!input->stored) {
+        return persist_all(controller);
+    }
+    return input->ranges.stored == input->ranges.count || persist_progress(controller);
 }
 
 void input_receive(struct controller *controller, struct member *member, const struct message *message) {
+    char text[ERROR_TEXT_MAX];
     struct job_input found = {.shards = message->frames[INPUT_SHARDS],
                               .own = message->input.own,
                               .files = message->frames[INPUT_FILES],
@@ -62,17 +82,16 @@ void input_receive(struct controller *controller, struct member *member, const s
     snprintf(found.reader, sizeof found.reader, "%s (%s)", member->name, member->host);
     size_t shards = found.shards->size / sizeof(struct wire_input_shard);
     if (shards != controller->options.policy.shards) {
-        char text[ERROR_TEXT_MAX];
         snprintf(text, sizeof text, "%s reported the input of %zu data shards, expected %u", found.reader, shards,
                  controller->options.policy.shards);
         verdict_end(controller, AML_EPROTOCOL, text);
         return;
     }
-    if (controller->input.job.shards != NULL && !job_input_equal(&controller->input.job, &found)) {
-        refuse(controller, member, &found);
+    if (input_differs(&controller->input, &found, message, text)) {
+        refuse(controller, member, text);
         return;
     }
-    if (!take_input(controller, &found)) {
+    if (!take_input(controller, &found, message)) {
         return;
     }
     member->input = message->input.reading;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_SHOWN_MAX = 72, FILE_TEXT_MAX = 160 };
+enum { PATH_SHOWN_MAX = 72 };
 
 void job_input_close(struct job_input *input) {
     buffer_drop(input->shards);
@@ -73,10 +73,14 @@ static size_t file_that_differs(const struct job_input *one, const struct job_in
     return SIZE_MAX;
 }
 
+bool job_input_samples_differ(const struct job_input *one, const struct job_input *other) {
+    return file_that_differs(one, other) != SIZE_MAX;
+}
+
 bool job_input_equal(const struct job_input *one, const struct job_input *other) {
     size_t count;
     return one->shards->size == other->shards->size && shards_that_differ(one, other, &count) == 0 &&
-           !shards_differ(one->own, other->own) && file_that_differs(one, other) == SIZE_MAX;
+           !shards_differ(one->own, other->own) && !job_input_samples_differ(one, other);
 }
 
 /* Adds a copy of the samples; if there are samples already, only those around borders that are missing. */
@@ -145,8 +149,7 @@ static size_t file_to_show(const struct job_input *one, const struct job_input *
     return f < left_count || f < right_count ? f : 0;
 }
 
-/* Writes " from FILE (N bytes)"; nothing when no file is known. */
-static void describe_file(const struct buffer *list, size_t number, char text[FILE_TEXT_MAX]) {
+void job_input_describe_file(const struct buffer *list, size_t number, char text[JOB_INPUT_FILE_TEXT_MAX]) {
     size_t count;
     const struct wire_input_file *files = files_of(list, &count);
     text[0] = '\0';
@@ -156,22 +159,22 @@ static void describe_file(const struct buffer *list, size_t number, char text[FI
     const char *path = files[number].path;
     size_t length = strlen(path);
     bool cut = length > PATH_SHOWN_MAX;
-    snprintf(text, FILE_TEXT_MAX, " from %s%.*s (%" PRIu64 " bytes)", cut ? "..." : "", PATH_SHOWN_MAX,
+    snprintf(text, JOB_INPUT_FILE_TEXT_MAX, " from %s%.*s (%" PRIu64 " bytes)", cut ? "..." : "", PATH_SHOWN_MAX,
              cut ? path + length - PATH_SHOWN_MAX : path, files[number].bytes);
 }
 
 /* Describes a file whose samples differ. */
 static void describe_samples(const struct job_input *expected, const struct job_input *found, size_t file, char *text,
                              size_t size) {
-    char from[2][FILE_TEXT_MAX];
-    describe_file(expected->samples, file, from[0]);
-    describe_file(found->samples, file, from[1]);
+    char from[2][JOB_INPUT_FILE_TEXT_MAX];
+    job_input_describe_file(expected->samples, file, from[0]);
+    job_input_describe_file(found->samples, file, from[1]);
     snprintf(text, size, "the input differs: %s reads%s, %s%s; their bytes differ where they were compared",
              expected->sampler, from[0], found->reader, from[1]);
 }
 
 void job_input_describe(const struct job_input *expected, const struct job_input *found, char *text, size_t size) {
-    char from[2][FILE_TEXT_MAX];
+    char from[2][JOB_INPUT_FILE_TEXT_MAX];
     size_t count;
     size_t differ = shards_that_differ(expected, found, &count);
     size_t file = file_to_show(expected, found);
@@ -183,8 +186,8 @@ void job_input_describe(const struct job_input *expected, const struct job_input
     bool same_reader = !expected->of_checkpoint && strcmp(expected->reader, found->reader) == 0;
     const char *of = expected->of_checkpoint ? "the checkpoint's " : "";
     const char *other = same_reader ? "then" : found->reader;
-    describe_file(expected->files, file, from[0]);
-    describe_file(found->files, file, from[1]);
+    job_input_describe_file(expected->files, file, from[0]);
+    job_input_describe_file(found->files, file, from[1]);
     if (differ == 0) {
         snprintf(text, size,
                  "the input differs: %s%s emitted %" PRIu64 " items in 'read' itself%s, %s %" PRIu64 " items%s", of,

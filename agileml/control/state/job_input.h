@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { JOB_INPUT_READER_MAX = WIRE_NAME_MAX + WIRE_HOST_MAX + 8 };
+enum { JOB_INPUT_READER_MAX = WIRE_NAME_MAX + WIRE_HOST_MAX + 8, JOB_INPUT_FILE_TEXT_MAX = 160 };
 
 struct job_input {
     char reader[JOB_INPUT_READER_MAX]; /* "NAME (HOST)" of the first node that reported */
@@ -30,6 +30,8 @@ uint64_t job_input_items(const struct job_input *input);
 
 /* Whether the two are equal in all that both know: shards, what `read` emits, files that the library has read. */
 bool job_input_equal(const struct job_input *one, const struct job_input *other);
+/* Whether files that both have sampled differ in size or in samples. */
+bool job_input_samples_differ(const struct job_input *one, const struct job_input *other);
 /* Adds to `input` a copy of what only `found` knows. Returns true if anything was added. */
 bool job_input_add(struct job_input *input, const struct job_input *found);
 /* Whether all shards are known. */
@@ -38,5 +40,8 @@ bool job_input_is_complete(const struct job_input *input);
 /* Writes one line about the difference: readers, files and their sizes, items, how many shards differ. Both inputs have
  * the same number of shards. */
 void job_input_describe(const struct job_input *expected, const struct job_input *found, char *text, size_t size);
+/* Writes " from FILE (N bytes)" for a record of `files` (struct wire_input_file); nothing when there is no such record.
+ * */
+void job_input_describe_file(const struct buffer *files, size_t number, char text[JOB_INPUT_FILE_TEXT_MAX]);
 
 #endif

@@ -3,6 +3,7 @@
  *
  *   cluster        job, members, placement, schedule, and the state of a change
  *   input          the job's fingerprint: struct job_input
+ *   range/NUMBER   hashes of ranges of its files: struct job_range
  *   progress       struct controller_progress, then a struct stored_member for each member
  *   line/NUMBER    lines of the report */
 #include "agileml/control/state/controller_private.h"
@@ -14,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 17 };
-#define LINE_KEY "line/%016zu"
+enum { PERSIST_VERSION = 18 };
+#define LINE_KEY  "line/%016zu"
+#define RANGE_KEY "range/%08zu"
 
 /* ---- Entries: writing and reading their bytes ---- */
 
@@ -314,6 +316,18 @@ static int get_input(struct controller *controller, struct reading *reading, str
     return 0;
 }
 
+static int get_range(struct controller *controller, struct reading *reading, struct error *error) {
+    struct job_ranges *ranges = &controller->input.ranges;
+    struct job_range one;
+    get(reading, &one, sizeof one);
+    if (reading->damaged || reading->left > 0 || memchr(one.reader, '\0', sizeof one.reader) == NULL) {
+        return error_set(error, AML_EINPUT, "the store is damaged: a range of its input does not end where it should");
+    }
+    job_ranges_add(ranges, &one.range, 1, one.reader);
+    ranges->stored = ranges->count;
+    return 0;
+}
+
 /* ---- Writing ---- */
 
 /* Marks everything as stored, when there is no store. */
@@ -322,6 +336,7 @@ static void nothing_to_store(struct controller *controller) {
     controller->stored.completed = controller->progress.completed;
     controller->report.stored = controller->report.count;
     controller->input.stored = true;
+    controller->input.ranges.stored = controller->input.ranges.count;
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].reported.catch_up_stored = controller->members[m].reported.catch_up;
     }
@@ -339,13 +354,15 @@ static bool write_entries(struct controller *controller, struct store_entry *ent
     return false;
 }
 
-/* Stores the progress and the report's new lines. With `cluster`, also stores the cluster and, if it is new, the
- * input. */
+/* Stores the progress, and the report's and the ranges' new entries. With `cluster`, also stores the cluster and, if it
+ * is new, the input. */
 static bool write_progress(struct controller *controller, const struct writing *cluster) {
     size_t lines = controller->report.count - controller->report.stored;
     size_t dropped = controller->report.first - controller->report.pruned;
-    struct store_entry *entries = memory_zeroed(lines + dropped + 3, sizeof *entries);
-    char(*keys)[STORE_KEY_MAX] = memory_zeroed(lines + dropped + 1, sizeof *keys);
+    struct job_ranges *known = &controller->input.ranges;
+    size_t ranges = known->count - known->stored;
+    struct store_entry *entries = memory_zeroed(lines + dropped + ranges + 3, sizeof *entries);
+    char(*keys)[STORE_KEY_MAX] = memory_zeroed(lines + dropped + ranges + 1, sizeof *keys);
     unsigned count = 0;
     struct controller_progress progress = controller->progress;
     struct writing numbers = {0};
@@ -378,6 +395,11 @@ static bool write_progress(struct controller *controller, const struct writing *
         snprintf(keys[lines + l], sizeof keys[lines + l], LINE_KEY, controller->report.pruned + l);
         entries[count++] = (struct store_entry){.key = keys[lines + l]};
     }
+    for (size_t r = 0; r < ranges; r++) {
+        char *key = keys[lines + dropped + r];
+        snprintf(key, STORE_KEY_MAX, RANGE_KEY, known->stored + r);
+        entries[count++] = (struct store_entry){key, &known->at[known->stored + r], sizeof *known->at};
+    }
     bool written = write_entries(controller, entries, count);
     free(entries);
     free(keys);
@@ -385,6 +407,7 @@ static bool write_progress(struct controller *controller, const struct writing *
     free(input.bytes);
     if (written) {
         controller->input.stored = controller->input.stored || input_due;
+        known->stored = known->count;
         size_t told = controller->report.stored;
         for (unsigned m = 0; m < controller->member_count; m++) {
             controller->members[m].reported.catch_up_stored = controller->members[m].reported.catch_up;
@@ -453,6 +476,10 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
     if (strcmp(key, "input") == 0) { /* "cluster" was read before, as keys come in order */
         struct reading reading = {.bytes = bytes, .left = size};
         return get_input(controller, &reading, error);
+    }
+    if (strncmp(key, "range/", 6) == 0) {
+        struct reading reading = {.bytes = bytes, .left = size};
+        return get_range(controller, &reading, error);
     }
     if (strcmp(key, "progress") == 0) {
         struct reading reading = {.bytes = bytes, .left = size};
