@@ -662,14 +662,6 @@ static void net_io_wake(struct net_io *io) {
     }
 }
 
-static size_t payload_bytes(const struct message *message) {
-    size_t bytes = 0;
-    for (unsigned f = 0; f < message->frame_count; f++) {
-        bytes += message->frames[f]->size;
-    }
-    return bytes;
-}
-
 /* Notes that a message of so many bytes was delivered to `actor`, which is woken at the turn's end at the latest. */
 static void net_io_delivered(struct net_io *io, actor_id actor, size_t bytes) {
     unsigned s = 0;
@@ -689,7 +681,7 @@ static void net_io_delivered(struct net_io *io, actor_id actor, size_t bytes) {
 
 static void net_io_send(struct io *base, actor_id to, struct message *message) {
     struct net_io *io = (struct net_io *)base;
-    size_t payload = payload_bytes(message); /* its frames may be gone afterwards */
+    size_t payload = message_frame_bytes(message); /* its frames may be gone afterwards */
     enum net_delivery delivery = net_deliver(io->net, to, io->options.self, message);
     if (delivery == NET_DELIVERED) {
         net_io_delivered(io, to, payload);

@@ -238,6 +238,65 @@ static void pending_more_origins(const struct partition *partition, struct pendi
     memset(pending->pieces + before, 0, (partition->origin_count - before) * sizeof *pending->pieces);
 }
 
+/* Whether a flush of the origin has arrived of a clock that is not complete, or pieces of one. */
+static bool origin_has_delivered(const struct partition *partition, unsigned origin) {
+    for (unsigned r = 0; r < partition_ahead(partition->job); r++) {
+        const struct pending *pending = partition->ring[r];
+        if (pending != NULL && (pending->delivered[origin] != 0 || pending->pieces[origin] > 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void pending_renumber(struct pending *pending, const uint32_t *places, unsigned before, unsigned table_count) {
+    for (unsigned o = 0; o < before; o++) {
+        if (places[o] > 0) { /* never above o + 1 */
+            pending->delivered[places[o] - 1] = pending->delivered[o];
+            pending->pieces[places[o] - 1] = pending->pieces[o];
+        }
+    }
+    pending->last = pending->last < before && places[pending->last] > 0 ? places[pending->last] - 1 : 0;
+    for (unsigned t = 0; t < table_count; t++) {
+        for (unsigned w = 0; w < pending->tables[t].waiting_count; w++) {
+            struct contribution *one = &pending->tables[t].waiting[w];
+            one->writer = one->writer > 0 ? places[one->writer - 1] : 0;
+        }
+    }
+}
+
+/* Forgets the origins that are gone: no flush is expected, and none waits. Gives the others new indexes. A row that an
+ * origin had written that is gone has no known writer. */
+static void origins_forget_gone(struct partition *partition) {
+    unsigned before = partition->origin_count;
+    uint32_t *places = memory_zeroed(before + 1U, sizeof *places); /* 1 + the new index; 0: gone */
+    index_map_close(&partition->origin_index);
+    partition->origin_count = 0;
+    for (unsigned o = 0; o < before; o++) {
+        if (partition->origins[o].range_count == 0 && !origin_has_delivered(partition, o)) {
+            free(partition->origins[o].ranges);
+            continue;
+        }
+        index_map_add(&partition->origin_index, partition->origins[o].actor, partition->origin_count);
+        partition->origins[partition->origin_count++] = partition->origins[o];
+        places[o] = partition->origin_count;
+    }
+    for (unsigned r = 0; r < partition_ahead(partition->job); r++) {
+        if (partition->ring[r] != NULL) {
+            pending_renumber(partition->ring[r], places, before, partition->job->table_count);
+        }
+    }
+    partition->alone = partition->alone > 0 ? places[partition->alone - 1] : 0;
+    for (unsigned t = 0; t < partition->job->table_count; t++) {
+        struct table *table = &partition->tables[t];
+        uint32_t *writers = table_writers(table);
+        for (uint32_t slot = 0; table->spec->mode == AML_PUT && slot < table->count; slot++) {
+            writers[slot] = writers[slot] > 0 ? places[writers[slot] - 1] : 0;
+        }
+    }
+    free(places);
+}
+
 void partition_expect(struct partition *partition, const struct wire_assignment *assignments, unsigned count) {
     unsigned before = partition->origin_count;
     for (unsigned o = 0; o < before; o++) {
@@ -256,11 +315,18 @@ void partition_expect(struct partition *partition, const struct wire_assignment 
     for (unsigned s = 0; s < partition->spare_count; s++) {
         pending_more_origins(partition, partition->spare[s], before);
     }
+    unsigned gone = 0;
+    for (unsigned o = 0; o < partition->origin_count; o++) {
+        gone += partition->origins[o].range_count == 0 ? 1 : 0;
+    }
     for (unsigned r = 0; r < partition_ahead(partition->job); r++) {
         if (partition->ring[r] != NULL) {
             pending_more_origins(partition, partition->ring[r], before);
             pending_count(partition, partition->ring[r]);
         }
+    }
+    if (gone > PARTITION_ORIGINS_GONE_MAX) {
+        origins_forget_gone(partition);
     }
 }
 

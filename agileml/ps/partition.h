@@ -47,8 +47,10 @@ struct late_puts {
 };
 
 enum {
-    PARTITION_LATE_MAX = 1024, /* late puts of a table, for each commit point */
-    PARTITION_SPARSE_KEPT = 4  /* sparse deltas are kept, to go back, if their rows are so many times larger */
+    PARTITION_ORIGINS_GONE_MAX = 256, /* origins that are listed although no flush of theirs is expected any more */
+    PARTITION_REPEATS_MAX = 2,        /* times the table's rows that a subscription lists: workers may repeat some */
+    PARTITION_LATE_MAX = 1024,        /* late puts of a table, for each commit point */
+    PARTITION_SPARSE_KEPT = 4         /* sparse deltas are kept, to go back, if their rows are so many times larger */
 };
 
 /* What has arrived of one clock that is not complete yet. */
@@ -62,8 +64,8 @@ struct pending {
     struct pending_table tables[WIRE_TABLES_MAX];
 };
 
-/* An origin, and the clocks in which its flushes are expected. Origins stay listed for the life of the replica, as rows
- * name their writers by index. */
+/* An origin, and the clocks in which its flushes are expected. Rows name their writers by index, so an origin that is
+ * gone stays listed until there are more than PARTITION_ORIGINS_GONE_MAX: forgetting takes a pass over the rows. */
 struct origin {
     actor_id actor;
     uint64_t received; /* its flushes have arrived up to this clock, without a gap */

@@ -25,6 +25,21 @@ static void list_rows(struct slot_list *list, uint32_t *slots, uint32_t count, b
     free(slots);
 }
 
+/* Keeps each of the table's rows once. */
+static void list_drop_repeats(struct slot_list *list, uint32_t rows) {
+    unsigned char *listed = memory_zeroed(rows, 1);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint32_t slot = list->slots[i];
+        list->slots[kept] = slot;
+        kept += listed[slot] == 0 ? 1 : 0;
+        listed[slot] = 1;
+    }
+    list->count = list->capacity = kept;
+    list->slots = memory_resized(list->slots, kept, sizeof *list->slots);
+    free(listed);
+}
+
 int partition_subscribe(struct partition *partition, actor_id subscriber, uint64_t request, bool only,
                         const struct rows_view *views, unsigned view_count, struct error *error) {
     struct subscription *subscription = partition_subscription(partition, subscriber);
@@ -52,7 +67,12 @@ int partition_subscribe(struct partition *partition, actor_id subscriber, uint64
         list_rows(&subscription->lists[t], NULL, 0, true);
     }
     for (unsigned v = 0; v < view_count; v++) {
-        list_rows(&subscription->lists[views[v].table], slots[v], views[v].count, only);
+        struct slot_list *list = &subscription->lists[views[v].table];
+        const uint32_t rows = partition->tables[views[v].table].count;
+        list_rows(list, slots[v], views[v].count, only);
+        if (list->count > (uint64_t)PARTITION_REPEATS_MAX * rows) {
+            list_drop_repeats(list, rows);
+        }
     }
     subscription->request = request;
     return 0;

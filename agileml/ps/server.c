@@ -450,6 +450,7 @@ static void server_take_early(struct server *server) {
     unsigned count = server->early_count;
     server->early = NULL;
     server->early_count = 0;
+    server->early_bytes = 0;
     for (unsigned e = 0; e < count; e++) {
         server_receive(server, early[e].from, &early[e].message);
         message_close(&early[e].message);
@@ -539,7 +540,9 @@ static void server_keep_early(struct server *server, actor_id from, const struct
     bool stranger = plan_is_there(&server->plan) && !server_knows(server, from);
     bool ours = server_partition_of(message) != UINT32_MAX ||
                 (message->type == MESSAGE_CHECKPOINT && from == server_agent(server));
-    if (ours && !stranger && server->early_count < SERVER_EARLY_MAX) { /* else the sender repeats the message */
+    bool room = server->early_count < SERVER_EARLY_MAX && server->early_bytes < SERVER_EARLY_BYTES_MAX;
+    if (ours && !stranger && room) { /* else the sender repeats the message */
+        server->early_bytes += message_frame_bytes(message);
         server->early = memory_resized(server->early, server->early_count + 1, sizeof *server->early);
         server->early[server->early_count++] = (struct early_message){.from = from, .message = message_share(message)};
     }

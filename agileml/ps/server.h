@@ -24,6 +24,7 @@ enum {
     SERVER_SCAN_BYTES = 4 << 20,              /* of rows in a ROWS message or a piece of a copy, approximately */
     SERVER_SCANS_MAX = 64,                    /* SCANs that wait for their clock */
     SERVER_EARLY_MAX = 1024,                  /* messages of an epoch that are kept until the epoch's plan comes */
+    SERVER_EARLY_BYTES_MAX = 1 << 30,         /* of their frames, but for one message */
     SERVER_UPDATES_MAX = 64,                  /* unanswered updates to a follower; then one update replaces them all */
     SERVER_FOLLOW_RETRY_US = 100 * 1000,      /* a follower's first wait for an answer before it repeats FOLLOW */
     SERVER_FOLLOW_RETRY_MAX_US = 1000 * 1000, /* its longest wait; each wait is twice the one before */
@@ -164,6 +165,7 @@ struct server {
         struct message message;
     } * early;
     unsigned early_count;
+    uint64_t early_bytes;
     struct message *given; /* UPDATEs from the node's cache, one per partition; they wait for their epoch's plan */
     unsigned given_count;
     struct scan_request {

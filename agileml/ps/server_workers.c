@@ -136,6 +136,9 @@ void server_receive_subscribe(struct server *server, struct server_replica *repl
         return;
     }
     int count = partition_views(replica->partition, message, views, &error);
+    if (count >= 0 && actor_part(from) != 0) {
+        count = error_set(&error, AML_EPROTOCOL, "a subscription of part %u, which is no worker", actor_part(from));
+    }
     if (count < 0) {
         server_accuse(server, from, message, &error);
         return;
@@ -265,8 +268,8 @@ static int check_idle(const struct message_flush *flush, int count, struct error
 /* Takes a whole flush or a piece, and then the clocks without work before it. Returns as partition_flush. */
 static int take_clocks(struct server *server, struct partition *partition, const struct message_flush *flush,
                        const struct rows_view *views, unsigned count, struct error *error) {
-    int result = partition_flush(partition, flush->origin, flush->clock, flush->piece, flush->more != 0, views, count,
-                                 error);
+    int result =
+        partition_flush(partition, flush->origin, flush->clock, flush->piece, flush->more != 0, views, count, error);
     for (uint64_t clock = flush->clock - flush->idle; clock < flush->clock && result >= 0; clock++) {
         int idle = server_serves(server, flush->partition, clock)
                        ? partition_flush(partition, flush->origin, clock, 0, false, NULL, 0, error)

@@ -613,6 +613,14 @@ struct message message_share(const struct message *message) {
     return shared;
 }
 
+size_t message_frame_bytes(const struct message *message) {
+    size_t bytes = 0;
+    for (unsigned f = 0; f < message->frame_count; f++) {
+        bytes += message->frames[f]->size;
+    }
+    return bytes;
+}
+
 void message_close(struct message *message) {
     for (unsigned i = 0; i < message->frame_count; i++) {
         buffer_drop(message->frames[i]);

@@ -800,6 +800,9 @@ int message_decode_head(struct message *message, const void *head, size_t size, 
 /* Returns a copy of the message, to send or to keep, with references of its own to the frames. */
 struct message message_share(const struct message *message);
 
+/* Returns the bytes of all frames. */
+size_t message_frame_bytes(const struct message *message);
+
 /* Drops the reference to every frame. The message may be used anew. */
 void message_close(struct message *message);
 

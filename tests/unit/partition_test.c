@@ -440,6 +440,65 @@ TEST(expected_origins_change) {
     partition_close(partition);
 }
 
+/* Nodes come and go for the life of a replica: origins that are gone are forgotten, when they are many. What waits of
+ * an origin counts all the same, and rows that a forgotten origin has put are sent to who gets its index. */
+TEST(origins_that_are_gone_are_forgotten) {
+    enum { NODES = 2000, OLD = 1 << 16 };
+    static const actor_id old[] = {OLD};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_PUT, ROWS * PARTITIONS);
+    struct partition *partition = open_partition(&job, old, 1);
+    uint64_t keys[] = {key_at(&job.tables[0], 0), key_at(&job.tables[0], 1)};
+    assert_int_equal(flush_row(partition, OLD, 1, 0, keys[0], 5), FLUSH_TAKEN);
+    assert_true(advance(partition));
+    unsigned most = 0;
+    for (unsigned n = 1; n <= NODES; n++) {
+        const actor_id now[] = {OLD + ((actor_id)n << ACTOR_PART_BITS), UINT64_C(7) << 40};
+        uint64_t clock = n + 1;
+        expect(partition, now, 2, clock, WIRE_CLOCK_NEVER);
+        assert_int_equal(flush_row(partition, now[0], clock, 0, keys[0], n), FLUSH_TAKEN);
+        expect(partition, now, 2, clock, WIRE_CLOCK_NEVER); /* a plan while its flush waits */
+        assert_int_equal(partition_received(partition, now[0]), clock);
+        assert_int_equal(flush_row(partition, now[1], clock, 0, keys[1], n), FLUSH_TAKEN);
+        assert_true(advance(partition));
+        assert_int_equal(row_element(partition, 0, keys[0], 0), n);
+        most = partition->origin_count > most ? partition->origin_count : most;
+    }
+    assert_int_equal(most, PARTITION_ORIGINS_GONE_MAX + 2);
+    assert_int_equal(flush_row(partition, OLD, NODES + 2, 0, keys[0], 1), FLUSH_UNEXPECTED);
+    partition_close(partition);
+}
+
+TEST(who_gets_the_index_of_a_gone_origin_gets_its_rows) {
+    enum { OLD = 1 << 16, OTHER = 2 << 16 };
+    static const actor_id old[] = {OLD};
+    static const actor_id both[] = {OTHER, OLD};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_PUT, ROWS * PARTITIONS);
+    struct partition *partition = open_partition(&job, old, 1);
+    uint64_t key = key_at(&job.tables[0], 0);
+    assert_int_equal(flush_row(partition, OLD, 1, 0, key, 5), FLUSH_TAKEN);
+    assert_true(advance(partition));
+    for (unsigned n = 0; n <= PARTITION_ORIGINS_GONE_MAX; n++) {
+        const actor_id now[] = {OTHER + ((actor_id)n << ACTOR_PART_BITS)};
+        expect(partition, now, 1, 2, WIRE_CLOCK_NEVER);
+    }
+    assert_int_equal(partition->origin_count, 1);
+    expect(partition, both, 2, 2, WIRE_CLOCK_NEVER);
+    for (unsigned o = 0; o < 2; o++) {
+        struct error error = {0};
+        struct rows_view views[WIRE_TABLES_MAX];
+        CLOSED_BY(message_close) struct message push = {.type = MESSAGE_PUSH};
+        CLOSED_BY(message_close) struct message wanted = rows_message(&job, MESSAGE_SUBSCRIBE, 0, 1, &key, NULL);
+        assert_int_equal(rows_check(&wanted, job.shapes, 1, views, &error), 1);
+        assert_int_equal(partition_subscribe(partition, both[o], 1, false, views, 1, &error), 0);
+        partition_changes(partition, partition_subscription(partition, both[o]), 0, NULL, NULL, &push);
+        assert_int_equal(rows_check(&push, job.shapes, 1, views, &error), 1);
+        assert_int_equal(views[0].count, 1);
+    }
+    partition_close(partition);
+}
+
 /* ---- Subscriptions ---- */
 
 static void subscribe_to(struct partition *partition, actor_id subscriber, uint64_t request, bool only, unsigned table,
@@ -501,6 +560,29 @@ TEST(rows_that_are_not_wanted_any_more_are_not_pushed) {
     assert_int_equal(key, dense[0]);
     assert_int_equal(partition_subscribe(partition, origins[0], 5, true, NULL, 0, NULL), 0); /* subscribes to no row */
     assert_int_equal(partition_subscription(partition, origins[0])->lists[0].count, 0);
+    partition_close(partition);
+}
+
+/* A subscription that repeats its rows again and again takes no more memory than twice the table's rows. */
+TEST(repeated_rows_of_a_subscription_are_forgotten) {
+    static const actor_id origins[] = {1 << 16, 2 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    struct partition *partition = open_partition(&job, origins, 2);
+    uint64_t keys[] = {key_at(&job.tables[0], 0), key_at(&job.tables[0], 2), key_at(&job.tables[0], 1)};
+    for (uint64_t request = 1; request <= 1000; request++) {
+        subscribe(partition, origins[0], request, 0, keys, 3);
+        assert_true(partition_subscription(partition, origins[0])->lists[0].count <= PARTITION_REPEATS_MAX * ROWS);
+    }
+    assert_int_equal(flush_row(partition, origins[0], 1, 0, keys[1], 4), FLUSH_TAKEN);
+    assert_int_equal(flush_row(partition, origins[1], 1, 0, keys[0], 9), FLUSH_TAKEN);
+    advance(partition);
+    uint64_t key;
+    int64_t value;
+    while (partition_subscription(partition, origins[0])->lists[0].count > 3) { /* until the repeats are dropped */
+        subscribe(partition, origins[0], partition_subscription(partition, origins[0])->request + 1, 0, keys, 1);
+    }
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 2);
     partition_close(partition);
 }
 

@@ -939,6 +939,34 @@ TEST(a_bad_subscription_is_its_senders) {
     assert_int_equal(last_push(world, 0, 0)->request, 1);
 }
 
+/* A node can't multiply its subscriptions by the parts of its process: only its worker subscribes. */
+TEST(only_workers_subscribe) {
+    struct world *world = world_open();
+    plan_placed(world, 0, NEVER, 0, NEVER);
+    struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .subscribe.request = 1};
+    give(world, actor_of_part(origins[0], 9), &subscribe);
+    expect_accused(world, 0, origins[0], "SUBSCRIBE: partition 0, a subscription of part 9, which is no worker");
+    assert_int_equal(partition_at(world, 0)->subscription_count, 0);
+}
+
+/* What comes before its plan is kept up to a number of bytes; the senders repeat the rest. */
+TEST(what_comes_too_early_is_kept_within_bounds) {
+    enum { MESSAGES = 12, BYTES = SERVER_EARLY_BYTES_MAX / 8 };
+    struct world *world = world_open();
+    plan_placed(world, 0, NEVER, 0, NEVER);
+    struct message early = {.type = MESSAGE_FLUSH, .epoch = world->plan.epoch + 1, .frame_count = 1};
+    early.frames[0] = buffer_new(BYTES); /* shared, so that this test takes little memory */
+    for (unsigned m = 0; m < MESSAGES; m++) {
+        server_receive(&world->servers[0], origins[0], &early);
+    }
+    assert_int_equal(world->servers[0].early_count, 8);
+    struct message fence = {.type = MESSAGE_FENCE, .epoch = world->plan.epoch + 2};
+    server_receive(&world->servers[0], actor_node(server_id(0)), &fence);
+    assert_int_equal(world->servers[0].early_count, 0);
+    assert_int_equal(world->servers[0].early_bytes, 0);
+    message_close(&early);
+}
+
 /* A follower drops a bad update, and accepts the right update later. */
 TEST(a_bad_update_is_its_senders) {
     struct world *world = world_open();
