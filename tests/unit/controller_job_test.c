@@ -306,6 +306,31 @@ TEST(observers_have_a_limit) {
     assert_int_equal(fake->controller.report.observer_count, CONTROLLER_OBSERVERS_MAX);
 }
 
+/* An observer whose connection breaks has time to connect again; then its place is free. */
+TEST(observers_that_are_gone_are_forgotten) {
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10});
+    begin(fake);
+    const struct controller_report *report = &fake->controller.report;
+    assert_true(lines_for_observer(fake, 100) > 0);
+    assert_true(lines_for_observer(fake, 101) > 0);
+    assert_true(lines_for_observer(fake, 102) > 0);
+    controller_broken(&fake->controller, node(100));
+    controller_broken(&fake->controller, node(101));
+    controller_broken(&fake->controller, node(103));
+    assert_true(lines_for_observer(fake, 101) > 0); /* has connected again */
+    tick(fake, IO_RECONNECT_US - 1000);
+    assert_int_equal(report->observer_count, 3);
+    tick(fake, 2000);
+    assert_int_equal(report->observer_count, 2);
+    tick(fake, CONTROLLER_OBSERVER_GONE_US / 2);
+    assert_true(lines_for_observer(fake, 102) > 0);
+    tick(fake, CONTROLLER_OBSERVER_GONE_US / 2);
+    assert_int_equal(report->observer_count, 1);
+    assert_int_equal(report->observers[0].actor, node(102));
+    assert_true(lines_for_observer(fake, 100) > 0); /* reads on */
+    assert_int_equal(report->observer_count, 2);
+}
+
 TEST(a_long_report_loses_its_beginning) {
     enum { CLOCKS = CONTROLLER_LINES_MAX + 100 };
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10 * CLOCKS});

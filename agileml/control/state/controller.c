@@ -5,16 +5,12 @@
 #include "agileml/base/hash.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "agileml/control/state/observer.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-_Static_assert(OBSERVER_BURST == CONTROLLER_BURST_MAX / 2,
-               "observers ask for more lines while half of a burst is still to come");
 
 static int check_options(const struct controller_options *options, struct error *error) {
     if (options->reliable + options->transient > WIRE_NODES_MAX || options->reliable + options->transient == 0) {
@@ -652,51 +648,6 @@ static void receive_stop(struct controller *controller, const struct message *me
     }
 }
 
-/* Returns a place for a new observer. If all are taken, returns that of the observer silent longest, if it has been
- * silent for CONTROLLER_OBSERVER_GONE_US; else NULL. */
-static struct report_reader *place_observer(struct controller *controller) {
-    struct controller_report *report = &controller->report;
-    if (report->observer_count < CONTROLLER_OBSERVERS_MAX) {
-        return &report->observers[report->observer_count++];
-    }
-    unsigned silent = 0;
-    for (unsigned o = 1; o < CONTROLLER_OBSERVERS_MAX; o++) {
-        silent = report->heard_us[o] < report->heard_us[silent] ? o : silent;
-    }
-    bool gone = controller_now(controller) >= report->heard_us[silent] + CONTROLLER_OBSERVER_GONE_US;
-    return gone ? &report->observers[silent] : NULL;
-}
-
-static void receive_observe(struct controller *controller, actor_id from, uint64_t read) {
-    struct report_reader *observer = NULL;
-    for (unsigned o = 0; o < controller->report.observer_count; o++) {
-        observer = controller->report.observers[o].actor == from ? &controller->report.observers[o] : observer;
-    }
-    bool known = observer != NULL;
-    observer = known ? observer : place_observer(controller);
-    if (observer == NULL) {
-        char text[ERROR_TEXT_MAX];
-        snprintf(text, sizeof text, "%d observers read this job's report already: expected one to end",
-                 CONTROLLER_OBSERVERS_MAX);
-        controller_send_abort(controller, from, AML_ELIMIT, text);
-        return;
-    }
-    controller->report.heard_us[observer - controller->report.observers] = controller_now(controller);
-    if (!known) {
-        *observer = (struct report_reader){.actor = from};
-        if (!persist_all(controller)) { /* so that a restarted controller also waits for this observer at the end */
-            return;
-        }
-    }
-    size_t before = observer->read;
-    observer->read = read < controller->report.count ? (size_t)read : controller->report.count;
-    if (controller->phase == PHASE_LEAVE && observer->read >= before + OBSERVER_BURST) {
-        uint64_t end_us = controller_now(controller) + CONTROLLER_END_WAIT_US;
-        controller->end.observers_us = end_us > controller->end.observers_us ? end_us : controller->end.observers_us;
-    }
-    lines_send(controller, observer);
-}
-
 static void receive_fail(struct controller *controller, struct member *member, const struct message *message) {
     bool may_go = controller->plan.stage != STAGE_TRADITIONAL && controller->phase > PHASE_GATHER;
     /* The job goes on without a feeder, unless the feeder has found an error in the input (AML_EINPUT), for example an
@@ -853,9 +804,6 @@ void controller_receive(void *self, actor_id from, struct message *message) {
     case MESSAGE_REGISTER:
         receive_register(controller, from, message);
         break;
-    case MESSAGE_OBSERVE:
-        receive_observe(controller, from, message->observe.from);
-        break;
     case MESSAGE_STOP:
         receive_stop(controller, message);
         break;
@@ -873,6 +821,7 @@ void controller_receive(void *self, actor_id from, struct message *message) {
     case MESSAGE_ALLOCATION:
         expected_receive(controller, from, message);
         break;
+    case MESSAGE_OBSERVE:
     case MESSAGE_PULSE:
         features_receive(controller, from, NULL, message);
         break;

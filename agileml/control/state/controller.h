@@ -27,7 +27,7 @@
 
 enum {
     CONTROLLER_OBSERVERS_MAX = 64,
-    CONTROLLER_OBSERVER_GONE_US = 10 * 1000 * 1000, /* an observer silent for this long may lose its place to another */
+    CONTROLLER_OBSERVER_GONE_US = 10 * 1000 * 1000, /* an observer that is silent for so long loses its place */
     CONTROLLER_CRASHES_MAX = 16,
     CONTROLLER_LINES_MAX = 1 << 15,           /* report lines kept for observers that fall behind or come late */
     CONTROLLER_BURST_MAX = 512,               /* report lines sent for one OBSERVE; the observer then requests more */
@@ -438,7 +438,7 @@ struct controller_report {
         size_t read; /* lines that the observer has */
     } observers[CONTROLLER_OBSERVERS_MAX];
     unsigned observer_count;
-    uint64_t heard_us[CONTROLLER_OBSERVERS_MAX]; /* when each observer last sent OBSERVE; 0: not yet. Not stored */
+    uint64_t heard_us[CONTROLLER_OBSERVERS_MAX]; /* when each observer last sent OBSERVE. Not stored */
     struct {
         actor_id actor;
         uint64_t request;

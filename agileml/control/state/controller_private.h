@@ -137,6 +137,9 @@ void lines_send(struct controller *controller, const struct report_reader *obser
 void lines_drop_last(struct controller_report *report);
 /* Sends observers the stored lines from number `first` on. */
 void lines_tell_observers(struct controller *controller, size_t first);
+/* Returns the place of this observer; observer_count: it has none. */
+unsigned lines_observer(const struct controller_report *report, actor_id actor);
+void lines_forget_observer(struct controller_report *report, unsigned observer);
 
 /* ---- barrier.c ---- */
 

@@ -6,6 +6,7 @@
 #include "agileml/control/state/app_notes.h"
 #include "agileml/control/state/feeding.h"
 #include "agileml/control/state/pulses.h"
+#include "agileml/control/state/readers.h"
 #include "agileml/control/state/rebalance.h"
 #include "agileml/control/state/silence.h"
 #include "agileml/control/state/stages.h"
@@ -15,8 +16,9 @@
 /* First those that give members up, each after what it builds on; then those that look at iterations: the choice of a
  * stage comes before the policy for uneven machines, which changes nothing while another change is due. */
 static const struct feature *const table[] = {
-    &silence_feature, &pulses_feature,    &answers_feature, &accusations_feature, &strategies_feature,
-    &stages_feature,  &rebalance_feature, &feeding_feature, &app_notes_feature,   &waiting_feature,
+    &silence_feature,    &pulses_feature,  &answers_feature,   &accusations_feature,
+    &strategies_feature, &stages_feature,  &rebalance_feature, &feeding_feature,
+    &app_notes_feature,  &waiting_feature, &readers_feature,
 };
 enum { FEATURES = sizeof table / sizeof *table };
 

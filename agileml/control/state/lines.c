@@ -31,6 +31,21 @@ void lines_tell_observers(struct controller *controller, size_t first) {
     }
 }
 
+unsigned lines_observer(const struct controller_report *report, actor_id actor) {
+    unsigned o = 0;
+    while (o < report->observer_count && report->observers[o].actor != actor) {
+        o++;
+    }
+    return o;
+}
+
+void lines_forget_observer(struct controller_report *report, unsigned observer) {
+    assert(observer < report->observer_count);
+    report->observer_count--;
+    report->observers[observer] = report->observers[report->observer_count];
+    report->heard_us[observer] = report->heard_us[report->observer_count];
+}
+
 void lines_add(struct controller_report *report, char *line) {
     assert(report->pruned <= report->first && report->first <= report->count && report->stored <= report->count);
     size_t kept = report->count - report->first;
