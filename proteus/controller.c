@@ -195,6 +195,7 @@ static int host_open(struct controller_host *host, const struct controller_optio
         .advertise = options->advertise,
         .actor =
             {.receive = host_receive, .timer = host_timer, .self = host, .broken = host_broken, .dialed = host_dialed},
+        .message_bytes = CONTROLLER_MESSAGE_BYTES,
         .warning = host_warning,
     };
     result = result == 0 ? net_io_open(&host->io, host->net, &io_options, error) : result;

@@ -112,7 +112,8 @@ int net_open(struct net **opened, const struct net_options *options, struct erro
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    result = door_open(&net->door, net, net_broken, net_warn, error);
+    const struct door_calls calls = {.broken = net_broken, .warn = net_warn, .drained = net_drained};
+    result = door_open(&net->door, net, &calls, error);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (result != 0) {
         net_close(net);

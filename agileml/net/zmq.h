@@ -62,6 +62,9 @@ struct net_io_options {
     const char *advertise;  /* the HOST or HOST:PORT at which others reach the port of `bind`; NULL: `bind` */
     struct actor actor;     /* `timer` may be NULL if set_timer isn't used */
     int message_high_water; /* 0: NET_HIGH_WATER_DEFAULT */
+    /* The most bytes of a message that this actor may receive; 0: WIRE_MESSAGE_BYTES_MAX. Who connects to `bind` and
+     * sends more, even of a message that never ends, is cut off. */
+    uint64_t message_bytes;
     /* An enum message_type; 0: none. Small messages of this type may be received while this actor's thread sleeps: the
      * actor of this process that has sent them borrows the loop. */
     unsigned lent_for;

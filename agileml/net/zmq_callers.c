@@ -180,6 +180,9 @@ static int caller_identify(const struct callers *callers, const struct routing *
                            struct caller *caller, struct error *error) {
     *caller = (struct caller){.actor = routing_actor(routing), .routing = *routing};
     snprintf(caller->key, sizeof caller->key, "%s", key);
+    if (actor_part(caller->actor) > WIRE_SERVERS_MAX && !actor_is_pulse(caller->actor)) {
+        return error_set(error, AML_EINPUT, "no process has a part %u", actor_part(caller->actor));
+    }
     const struct caller *present = callers_get(callers, caller->actor);
     char expected[NET_KEY_TEXT];
     bool listed = net_key_of(callers->net, caller->actor, expected);

@@ -1,7 +1,8 @@
 /* The door: a thread that decides which public keys may connect to the process's listeners. It also limits how many
- * connections may wait for admission and what they may send, so that they can't exhaust memory or descriptors: libzmq
- * limits neither. libzmq's monitors report the descriptors of accepted connections; TCP_INFO shows how far each
- * handshake is. Without a key every peer that speaks ZMTP is admitted. See zmq_private.h. */
+ * connections may wait for admission and what they may send, and cuts off connections over which a message without end
+ * comes, so that they can't exhaust memory or descriptors: libzmq limits neither. libzmq's monitors report the
+ * descriptors of accepted connections; TCP_INFO shows how far each handshake is, and how many bytes have come. Without
+ * a key every peer that speaks ZMTP is admitted. See zmq_private.h. */
 #include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
 #include "agileml/net/zmq_private.h"
@@ -9,7 +10,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/tcp.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +32,9 @@ enum {
     DOOR_SPARE_DESCRIPTORS = 128,  /* reserved for files; at most a quarter of all descriptors */
     DOOR_ASKERS_MAX = 64,
     DOOR_ASKER_MS = 1000, /* how long a handshake waits for a list of nodes with its key; below NET_HANDSHAKE_MS */
+    DOOR_LOOK_MS = 500,   /* between two looks at how much has come over each connection */
+    DOOR_TRANSIT_BYTES = 16 << 20, /* at least what the kernel and libzmq hold of a connection before it is a message */
+    DOOR_GUESTS_MAX = 1 << 20,     /* descriptors above this are not accepted */
     DOOR_ADDRESS_BYTES = 16,
     DOOR_NETWORK_BYTES = 8, /* IPv6 peers are counted by /64 network: one peer can use every address of its network */
 };
@@ -76,16 +82,28 @@ struct knock {
     unsigned char address[DOOR_ADDRESS_BYTES];
 };
 
+/* An accepted connection. Its place in the list of guests is its descriptor. libzmq keeps the parts of a message that
+ * is not complete, without a limit, and shows nothing of them: but what has come since the last whole message and is no
+ * message although the listener has looked, is part of one. */
+struct guest {
+    ino_t inode; /* 0: the place is free */
+    actor_id listener;
+    uint64_t message_bytes; /* most bytes of a message */
+    uint64_t heard_bytes;   /* had come when the last whole message was noted */
+    uint64_t drained;       /* the listener's count (net_drained_call) when it was asked to look */
+    bool asked;             /* it was asked to look, and no whole message has come since */
+};
+
 struct listener {
     void *monitor;
     actor_id actor;
+    uint64_t message_bytes;
     char endpoint[WIRE_ENDPOINT_MAX];
 };
 
 struct door {
     struct net *net;
-    net_broken_call *broken;
-    net_warn_call *warn;
+    struct door_calls calls;
     void *zap; /* the socket on which libzmq asks about keys; NULL: there is no key */
     pthread_t thread;
     int wake_fd;
@@ -93,6 +111,7 @@ struct door {
     bool closing;               /* under `lock` */
     struct listener *newcomers; /* under `lock`: listeners that the thread has not taken over yet */
     size_t newcomer_count;
+    _Atomic unsigned char *heard; /* by descriptor: whether a whole message has come since the last look; any thread */
     /* The fields below are used by the thread alone. */
     struct listener *listeners;
     size_t listener_count;
@@ -100,7 +119,10 @@ struct door {
     unsigned knock_count;
     struct asker askers[DOOR_ASKERS_MAX + 1]; /* the oldest first */
     unsigned asker_count;
-    int descriptor_max; /* accepted connections must have lower descriptors */
+    struct guest *guests; /* by descriptor */
+    int guest_most;       /* the places from here on are free */
+    uint64_t looked_us;   /* when the guests were looked at last */
+    int descriptor_max;   /* accepted connections must have lower descriptors */
 };
 
 /* ---- Which keys may connect: ZeroMQ asks by its Authentication Protocol (RFC 27) ---- */
@@ -205,6 +227,15 @@ static enum knock_state knock_state(const struct door *door, const struct knock 
     return info.tcpi_bytes_received > DOOR_KNOCK_BYTES_MAX ? KNOCK_TALKS : KNOCK_WAITS;
 }
 
+/* Returns how many bytes have come over the connection; UINT64_MAX: it is not known. */
+static uint64_t received_bytes(int descriptor) {
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    bool known = getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+                 size >= offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received;
+    return known ? info.tcpi_bytes_received : UINT64_MAX;
+}
+
 static void knock_forget(struct door *door, unsigned k) {
     door->knock_count--;
     memmove(&door->knocks[k], &door->knocks[k + 1], (door->knock_count - k) * sizeof door->knocks[0]);
@@ -264,10 +295,17 @@ static void take_knock(struct door *door, const struct listener *listener, int d
         snprintf(text, sizeof text, "%s: refused a connection: %d descriptors are in use, the rest is kept for files",
                  listener->endpoint, door->descriptor_max);
         shutdown(descriptor, SHUT_RDWR);
-        door->warn(door->net, listener->actor, text);
+        door->calls.warn(door->net, listener->actor, text);
         return;
     }
     knock.inode = status.st_ino;
+    if (descriptor >= door->guest_most) {
+        door->guests = memory_resized(door->guests, (size_t)descriptor + 1, sizeof *door->guests);
+        memset(&door->guests[door->guest_most], 0, (size_t)(descriptor - door->guest_most) * sizeof *door->guests);
+        door->guest_most = descriptor + 1;
+    }
+    door->guests[descriptor] =
+        (struct guest){.inode = status.st_ino, .listener = listener->actor, .message_bytes = listener->message_bytes};
     door->knocks[door->knock_count++] = knock;
     unsigned from_there = 0;
     for (unsigned k = 0; k < door->knock_count; k++) {
@@ -287,6 +325,80 @@ static void look_at_knocks(struct door *door) {
         } else if (state != KNOCK_WAITS) {
             knock_forget(door, k);
         }
+    }
+}
+
+/* ---- Connections over which too much comes ---- */
+
+/* Writes the address and port of the connection's peer. */
+static void peer_text(int descriptor, char *text, size_t size) {
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+    char host[NI_MAXHOST] = "?";
+    char port[NI_MAXSERV] = "?";
+    if (getpeername(descriptor, (struct sockaddr *)&peer, &length) == 0) {
+        getnameinfo((const struct sockaddr *)&peer, length, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    }
+    snprintf(text, size, "%.100s:%.20s", host, port);
+}
+
+static void guest_cut(struct guest *guest, int descriptor) {
+    shutdown(descriptor, SHUT_RDWR);
+    guest->inode = 0;
+}
+
+/* Whether more of one message has come than may. If it seems so, first has the listener look whether whole messages
+ * wait. */
+static bool guest_exceeds(const struct door *door, struct guest *guest, int descriptor) {
+    uint64_t bytes = received_bytes(descriptor);
+    bool heard = atomic_exchange_explicit(&door->heard[descriptor], 0, memory_order_relaxed) != 0;
+    if (heard || bytes == UINT64_MAX || bytes < guest->heard_bytes + guest->message_bytes + DOOR_TRANSIT_BYTES) {
+        guest->heard_bytes = heard && bytes != UINT64_MAX ? bytes : guest->heard_bytes;
+        guest->asked = false;
+        return false;
+    }
+    uint64_t drained = door->calls.drained(door->net, guest->listener, !guest->asked);
+    if (!guest->asked) {
+        guest->asked = true;
+        guest->drained = drained;
+    }
+    return drained != guest->drained;
+}
+
+static void look_at_guests(struct door *door) {
+    uint64_t now_us = monotonic_us();
+    if (now_us < door->looked_us + DOOR_LOOK_MS * UINT64_C(1000)) {
+        return;
+    }
+    door->looked_us = now_us;
+    int most = 0;
+    for (int descriptor = 0; descriptor < door->guest_most; descriptor++) {
+        struct guest *guest = &door->guests[descriptor];
+        struct stat status;
+        if (guest->inode == 0) {
+            continue;
+        }
+        if (fstat(descriptor, &status) != 0 || status.st_ino != guest->inode) {
+            guest->inode = 0; /* the connection has ended */
+        } else if (guest_exceeds(door, guest, descriptor)) {
+            char peer[128];
+            char text[ERROR_TEXT_MAX];
+            peer_text(descriptor, peer, sizeof peer);
+            snprintf(text, sizeof text,
+                     "cut off the process at %s: more than %llu bytes of one message have come from it", peer,
+                     (unsigned long long)guest->message_bytes);
+            guest_cut(guest, descriptor);
+            door->calls.warn(door->net, guest->listener, text);
+        }
+        most = guest->inode != 0 ? descriptor + 1 : most;
+    }
+    door->guest_most = most;
+}
+
+void door_heard(struct door *door, int descriptor) {
+    if (descriptor >= 0 && descriptor < door->descriptor_max) {
+        atomic_store_explicit(&door->heard[descriptor], 1, memory_order_relaxed);
     }
 }
 
@@ -315,7 +427,7 @@ static void report_refusal(const struct door *door, const struct listener *liste
     if (why != NULL) {
         char text[ERROR_TEXT_MAX];
         snprintf(text, sizeof text, "%s: refused a connection with %s", listener->endpoint, why);
-        door->warn(door->net, listener->actor, text);
+        door->calls.warn(door->net, listener->actor, text);
     }
 }
 
@@ -330,7 +442,7 @@ static bool take_events(struct door *door, const struct listener *listener) {
         if (event == ZMQ_EVENT_ACCEPTED) {
             take_knock(door, listener, (int)value);
         } else if (event == ZMQ_EVENT_DISCONNECTED) {
-            door->broken(door->net, listener->actor, (int)value);
+            door->calls.broken(door->net, listener->actor, (int)value);
         } else {
             report_refusal(door, listener, event, value);
         }
@@ -367,7 +479,10 @@ static void *door_run(void *context) {
         if (door->zap != NULL) {
             items[count++] = (zmq_pollitem_t){.socket = door->zap, .events = ZMQ_POLLIN};
         }
-        zmq_poll(items, (int)count, door->knock_count + door->asker_count > 0 ? DOOR_TICK_MS : -1);
+        zmq_poll(items, (int)count,
+                 door->knock_count + door->asker_count > 0 ? DOOR_TICK_MS
+                 : door->guest_most > 0                    ? DOOR_LOOK_MS
+                                                           : -1);
         for (size_t l = door->listener_count; l-- > 0;) {
             if (items[1 + l].revents != 0 && !take_events(door, &door->listeners[l])) {
                 zmq_close(door->listeners[l].monitor);
@@ -379,6 +494,7 @@ static void *door_run(void *context) {
             look_at_askers(door);
         }
         look_at_knocks(door);
+        look_at_guests(door);
         open = items[0].revents == 0 || take_newcomers(door);
     }
     for (size_t l = 0; l < door->listener_count; l++) {
@@ -391,12 +507,13 @@ static void *door_run(void *context) {
     return NULL;
 }
 
-void door_watch(struct door *door, void *monitor, actor_id actor, const char *endpoint) {
+void door_watch(struct door *door, void *monitor, actor_id actor, const char *endpoint, uint64_t message_bytes) {
     pthread_mutex_lock(&door->lock);
     door->newcomers = memory_resized(door->newcomers, door->newcomer_count + 1, sizeof *door->newcomers);
     struct listener *newcomer = &door->newcomers[door->newcomer_count++];
     newcomer->monitor = monitor;
     newcomer->actor = actor;
+    newcomer->message_bytes = message_bytes;
     snprintf(newcomer->endpoint, sizeof newcomer->endpoint, "%s", endpoint);
     pthread_mutex_unlock(&door->lock);
     eventfd_write(door->wake_fd, 1);
@@ -419,19 +536,18 @@ static int raise_descriptor_limit(void) {
         setrlimit(RLIMIT_NOFILE, &limit);
         getrlimit(RLIMIT_NOFILE, &limit);
     }
-    int most = limit.rlim_cur < INT_MAX ? (int)limit.rlim_cur : INT_MAX;
+    int most = limit.rlim_cur < DOOR_GUESTS_MAX ? (int)limit.rlim_cur : DOOR_GUESTS_MAX;
     return most - (most / 4 < DOOR_SPARE_DESCRIPTORS ? most / 4 : DOOR_SPARE_DESCRIPTORS);
 }
 
-int door_open(struct door **opened, struct net *net, net_broken_call *broken, net_warn_call *warn,
-              struct error *error) {
+int door_open(struct door **opened, struct net *net, const struct door_calls *calls, struct error *error) {
     struct door *door = memory_zeroed(1, sizeof *door);
     int linger = 0;
     int result = 0;
     door->net = net;
-    door->broken = broken;
-    door->warn = warn;
+    door->calls = *calls;
     door->descriptor_max = raise_descriptor_limit();
+    door->heard = memory_zeroed((size_t)door->descriptor_max, sizeof *door->heard);
     door->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     void *socket = zmq_socket(net->context, ZMQ_ROUTER); /* libzmq starts its threads with the first socket */
     if (door->wake_fd < 0 || socket == NULL || zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger) != 0) {
@@ -456,6 +572,7 @@ int door_open(struct door **opened, struct net *net, net_broken_call *broken, ne
         if (door->wake_fd >= 0) {
             close(door->wake_fd);
         }
+        free(door->heard);
         free(door);
         return result;
     }
@@ -476,5 +593,7 @@ void door_close(struct door *door) {
     close(door->wake_fd);
     free(door->newcomers);
     free(door->listeners);
+    free(door->heard);
+    free(door->guests);
     free(door);
 }

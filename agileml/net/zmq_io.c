@@ -72,6 +72,12 @@ struct net_warnings {
     char requested[ERROR_TEXT_MAX]; /* under `lock`: a warning that the door has to give; "": none */
 };
 
+/* What the door (zmq_door.c) knows of the router, and asks. */
+struct net_watched {
+    _Atomic uint64_t drained; /* how often the router has had no whole message left */
+    _Atomic bool look;        /* the door wants to know whether it has one left */
+};
+
 struct net_io {
     struct io io; /* first: its address is ours */
     struct net *net;
@@ -102,6 +108,7 @@ struct net_io {
     struct net_warnings warnings;
     _Atomic uint64_t bytes_sent, bytes_received, dropped; /* written by the thread that runs the loop, read by any
                                                              thread */
+    struct net_watched watched;
 };
 
 static void net_io_warn(struct net_io *io, const char *text) {
@@ -168,6 +175,21 @@ void net_broken(struct net *net, actor_id actor, int descriptor) {
     pthread_rwlock_unlock(&net->directory_lock);
 }
 
+uint64_t net_drained(struct net *net, actor_id actor, bool look) {
+    uint64_t drained = 0;
+    pthread_rwlock_rdlock(&net->directory_lock);
+    struct net_actor *found = net_find(net, actor);
+    if (found != NULL) {
+        drained = atomic_load_explicit(&found->io->watched.drained, memory_order_relaxed);
+    }
+    if (found != NULL && look) {
+        atomic_store_explicit(&found->io->watched.look, true, memory_order_relaxed);
+        mailbox_raise(&found->io->mailbox);
+    }
+    pthread_rwlock_unlock(&net->directory_lock);
+    return drained;
+}
+
 static void net_io_tell_broken(struct net_io *io, actor_id actor) {
     if (actor != ACTOR_NONE && !loop_is_stopping(&io->loop)) {
         io->options.actor.broken(io->options.actor.self, actor);
@@ -176,7 +198,7 @@ static void net_io_tell_broken(struct net_io *io, actor_id actor) {
 
 /* Notes which actor speaks over the connection of the link's last message. */
 static void net_io_note_descriptor(struct net_io *io, const struct link *link, actor_id actor) {
-    if (link->names_descriptors) {
+    if (link == io->router && io->options.actor.broken != NULL) {
         net_io_tell_broken(io, ends_note(&io->broken.ends, link->descriptor, actor));
     }
 }
@@ -743,8 +765,10 @@ static bool net_io_take_messages(struct net_io *io, struct link *link) {
         uint64_t bytes;
         enum link_result result = link_receive(link, &from, &message, &bytes, &error);
         if (result == LINK_EMPTY) {
+            net_io_add(&io->watched.drained, link == io->router ? 1 : 0);
             return false;
         }
+        door_heard(io->net->door, link->descriptor);
         net_io_add(&io->bytes_received, bytes);
         if (result == LINK_BAD) {
             if (error.text[0] != '\0') {
@@ -799,6 +823,9 @@ static void net_io_ready(struct net_io *io, const struct source *source) {
     case SOURCE_MAILBOX:
         io->mailbox_active = io->broken.due = true;
         net_io_warn_requested(io);
+        if (io->router != NULL && atomic_exchange_explicit(&io->watched.look, false, memory_order_relaxed)) {
+            net_io_activate(io, io->router);
+        }
         break;
     case SOURCE_LINK:
         net_io_activate(io, source->owner);
@@ -882,7 +909,6 @@ static int net_io_open_parts(struct net_io *io, struct error *error) {
     if (result == 0 && io->options.bind != NULL) {
         result = link_open(&io->router, io->net, &io->options, ACTOR_NONE, io->options.bind, error);
         if (result == 0) {
-            io->router->names_descriptors = io->options.actor.broken != NULL;
             result = net_io_attach(io, io->router, error);
             strcpy(io->endpoint, io->router->endpoint);
         }

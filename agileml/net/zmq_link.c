@@ -168,7 +168,7 @@ int link_open_socket(struct link *link, struct net *net, const struct net_io_opt
     if (result != 0) {
         link_close_socket(link);
     } else if (listens) {
-        door_watch(net->door, link->monitor, options->self, link->endpoint);
+        door_watch(net->door, link->monitor, options->self, link->endpoint, link->message_bytes);
         link->monitor = NULL;
     }
     return result;
@@ -197,6 +197,7 @@ int link_open(struct link **opened, struct net *net, const struct net_io_options
     link->source = (struct source){.kind = SOURCE_LINK, .owner = link};
     link->peer = peer;
     strcpy(link->endpoint, endpoint);
+    link->message_bytes = options->message_bytes > 0 ? options->message_bytes : WIRE_MESSAGE_BYTES_MAX;
     link->callers = net->secure && peer == ACTOR_NONE ? callers_open(net) : NULL;
     struct endpoint checked;
     int result = peer == ACTOR_NONE ? link_open_socket(link, net, options, error)
@@ -395,6 +396,7 @@ static struct buffer *link_frame(struct pieces *pieces, zmq_msg_t *part) {
 static int link_receive_frames(const struct link *link, bool more, struct message *message, uint64_t *bytes,
                                struct error *error) {
     struct pieces pieces = {0};
+    uint64_t total = 0;
     int result = 0;
     while (more) {
         zmq_msg_t part;
@@ -406,11 +408,15 @@ static int link_receive_frames(const struct link *link, bool more, struct messag
         }
         more = zmq_msg_more(&part) != 0;
         *bytes += link_wire_bytes(zmq_msg_size(&part));
+        total += zmq_msg_size(&part);
         if (result == 0 && message->frame_count == MESSAGE_FRAMES_MAX) {
             result = error_set(error, AML_EPROTOCOL, "more than %d payload frames", MESSAGE_FRAMES_MAX);
         } else if (result == 0 && pieces.bytes > WIRE_FRAME_BYTES_MAX) {
             result = error_set(error, AML_EPROTOCOL, "a payload frame of more than %llu bytes",
                                (unsigned long long)WIRE_FRAME_BYTES_MAX);
+        } else if (result == 0 && total > link->message_bytes) {
+            result = error_set(error, AML_EPROTOCOL, "a message of more than %llu bytes",
+                               (unsigned long long)link->message_bytes);
         }
         if (result != 0) {
             zmq_msg_close(&part);
@@ -478,7 +484,7 @@ enum link_result link_receive(struct link *link, actor_id *from, struct message 
         return LINK_EMPTY;
     }
     *bytes = link_wire_bytes(zmq_msg_size(&part));
-    link->descriptor = link->names_descriptors ? zmq_msg_get(&part, ZMQ_SRCFD) : -1;
+    link->descriptor = link->peer == ACTOR_NONE ? zmq_msg_get(&part, ZMQ_SRCFD) : -1;
     int result = link_receive_frames(link, zmq_msg_more(&part) != 0, message, bytes, error);
     if (result == 0 && *from == ACTOR_NONE) {
         result = error_set(error, AML_EPROTOCOL, "the peer's routing id names no actor");

@@ -40,7 +40,7 @@ struct net {
         char key[NET_KEY_TEXT];
     } * nodes; /* ordered by node */
     size_t node_count;
-    _Atomic uint64_t nodes_version;  /* counts calls of net_set_nodes */
+    _Atomic uint64_t nodes_version; /* counts calls of net_set_nodes */
     pthread_rwlock_t directory_lock; /* guards what follows. A thread that uses an entry's mailbox or io holds it, so
                                         that neither is closed meanwhile. */
     size_t directory_count;
@@ -88,15 +88,28 @@ typedef void net_broken_call(struct net *net, actor_id actor, int descriptor);
 /* Has the actor, if it is in this process, report a warning in its own thread (net_io_options.warning). */
 typedef void net_warn_call(struct net *net, actor_id actor, const char *text);
 
+/* Returns how often the actor's listener has had no whole message left; 0 if the actor is in another process. With
+ * `look` the actor soon looks for messages again. */
+typedef uint64_t net_drained_call(struct net *net, actor_id actor, bool look);
+
+struct door_calls {
+    net_broken_call *broken;
+    net_warn_call *warn;
+    net_drained_call *drained;
+};
+
 /* Starts the door's thread. Returns 0 or AML_EFAIL. */
-int door_open(struct door **door, struct net *net, net_broken_call *broken, net_warn_call *warn, struct error *error);
+int door_open(struct door **door, struct net *net, const struct door_calls *calls, struct error *error);
 /* To be called after every listener is closed. NULL is allowed. */
 void door_close(struct door *door);
 /* Has the thread look again at handshakes that wait for a new list of nodes. Called when the list has changed. */
 void door_admit(struct door *door);
 /* Takes over the monitor of this actor's listener, which reports DOOR_EVENTS. The door closes the monitor when the
- * listener's socket is no longer monitored. */
-void door_watch(struct door *door, void *monitor, actor_id actor, const char *endpoint);
+ * listener's socket is no longer monitored. A connection over which more than `message_bytes` of one message come is
+ * cut off. */
+void door_watch(struct door *door, void *monitor, actor_id actor, const char *endpoint, uint64_t message_bytes);
+/* Notes that a whole message has come over the connection with this descriptor; -1: it is not known. Any thread. */
+void door_heard(struct door *door, int descriptor);
 
 /* Returns a monitor's next event, a ZMQ_EVENT_..., and sets *value; 0: no event is left. */
 int monitor_next_event(void *monitor, uint32_t *value);
@@ -165,7 +178,7 @@ struct link {
     unsigned handshakes_failed;       /* in a row */
     bool was_up;                      /* a handshake has succeeded, so the keys of both sides fit */
     bool refused;                     /* a refusal by the peer has been reported */
-    bool names_descriptors;           /* `descriptor` is wanted */
+    uint64_t message_bytes;           /* the most bytes of a message's frames */
     int descriptor;                   /* of a ROUTER: of the connection that the last message came over; -1: unknown */
     bool active;                      /* may have messages: is in the io's list `active` */
     bool retired;                     /* to be closed at the turn's end: is in the io's list `retired` */
@@ -200,5 +213,6 @@ enum link_result link_receive(struct link *link, actor_id *from, struct message 
 
 net_broken_call net_broken;
 net_warn_call net_warn;
+net_drained_call net_drained;
 
 #endif

@@ -85,6 +85,19 @@ static inline bool job_steps_locally(const struct job *job) {
     return t < job->table_count;
 }
 
+/* Returns the most bytes of one message to a server of the job, with room to spare: rows of all tables, each with its
+ * key and in the longest encoding, or what the nodes' services send. A sparse table may have any number of rows. */
+static inline uint64_t job_message_bytes(const struct job *job) {
+    uint64_t bytes = WIRE_FEED_BYTES_MAX;
+    for (unsigned t = 0; t < job->table_count; t++) {
+        const struct table_spec *spec = &job->tables[t];
+        uint64_t row_bytes = 2 * (sizeof(uint64_t) + spec->row_bytes);
+        uint64_t most = 2 * WIRE_FRAME_BYTES_MAX; /* keys and values */
+        bytes += spec->rows > 0 && spec->rows < most / row_bytes ? spec->rows * row_bytes : most;
+    }
+    return bytes;
+}
+
 /* Whether the job has put tables: then a node's work may depend on single rows that another node has put. */
 static inline bool job_has_put_tables(const struct job *job) {
     unsigned t = 0;

@@ -67,6 +67,7 @@ enum {
     MESSAGE_FRAMES_MAX = 2 + 2 * WIRE_TABLES_MAX
 };
 static const uint64_t WIRE_FRAME_BYTES_MAX = UINT64_C(1) << 30;
+static const uint64_t WIRE_MESSAGE_BYTES_MAX = MESSAGE_FRAMES_MAX * (UINT64_C(1) << 30);
 static const uint64_t WIRE_CLOCK_MAX = UINT64_C(0xFFFFFFF0); /* servers keep a row's clock in 32 bits */
 #define WIRE_CLOCK_NEVER WIRE_CLOCK_MAX /* no job reaches this clock; stands for "not decided yet" or "without end" */
 

@@ -1,5 +1,5 @@
 /* Tokens in a job of real processes. A token lets a limited number of nodes join, each role has its own rights, and
- * everything else is refused with a message. */
+ * everything else is refused with a message. Who was let in can't fill memory by a message without end. */
 #include "tests/cluster/shell.h"
 #include "tests/test.h"
 
@@ -68,6 +68,26 @@ TEST(a_node_rejoins_after_its_tokens_time) {
              "while [ $(grep -c '\"event\":\"join\"' report) = 2 ]; do "
              "kill -0 $controller $transient || exit 11; sleep 0.1; done; "
              "$bin/proteus stop --controller $at --key operator.token || exit 12; wait $controller");
+}
+
+/* In a job without a key everybody is let in. The controller and a node's pulse cut off who sends messages without end,
+ * and the job goes on; a node's server, which may get more, waits for more. */
+TEST(messages_without_end_cost_their_sender) {
+    run_well("rm -f said nodes report; $bin/proteus controller --listen tcp://127.0.0.1:0 --report report --reliable 1 "
+             "--transient 1 --stage 1 >says 2>said & controller=$!; while ! grep -q nodes says; do sleep 0.05; done; "
+             "read -r listening on at more <says; "
+             "node() { " SUM " --iterations 100000 --slow-us 2000 --controller=$at --tier=$1 2>>nodes & last=$!; }; "
+             "node transient; node reliable; "
+             "while ! grep -q '\"type\":\"iteration\"' report; do kill -0 $controller || exit 1; sleep 0.05; done; "
+             "endless() { python3 \"$PROTEUS_SOURCE/tests/cluster/endless.py\" $* >cut; cat cut; }; "
+             "[ $(endless 1000000000 ${at##*:}) = 1 ] || exit 10; "
+             "grep -q 'cut off the process at 127.0.0.1:.*: more than 67108864 bytes of one message' said || exit 11; "
+             "[ $(endless 200000000 --pid $last) = 1 ] || exit 12; "
+             "grep -q 'cut off the process at 127.0.0.1:.*: more than 65536 bytes of one message' nodes || exit 13; "
+             "peak=$(sed -n 's/VmHWM:[^0-9]*\\([0-9]*\\) kB/\\1/p' /proc/$controller/status); "
+             "[ $peak -lt 1000000 ] || exit 14; "
+             "$bin/proteus stop --controller $at || exit 15; wait $controller || exit 16; "
+             "tail -n 1 report | grep -q '\"failures\":0,' || exit 17; wait");
 }
 
 TEST(refusals) {

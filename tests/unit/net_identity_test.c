@@ -416,6 +416,23 @@ TEST(the_controller_needs_the_jobs_key) {
     assert_int_equal(net_token_text(&token, (struct net_token_terms){.roles = ROLE_NODE}, text, &error), AML_EINPUT);
 }
 
+/* A node can't fill the table of callers by parts that no process has. */
+TEST(a_process_has_few_parts) {
+    struct job job;
+    struct party node;
+    job_open(&job);
+    struct net_key token = token_new(&job.key, ROLE_NODE, 0, 60);
+    job_join(&job, &node, &token, actor_of_part(NODE_A, WIRE_SERVERS_MAX + 1));
+    struct wire_node member = node_of(NODE_A, &node);
+    job.controller.door->admit(job.controller.door, &member, 1);
+    send_type(&node, ACTOR_CONTROLLER, MESSAGE_LEAVE);
+    wait_for(&node, MESSAGE_ABORT, 1);
+    assert_non_null(strstr(node.refusal, "no process has a part 65"));
+    assert_int_equal(job.controller.received[MESSAGE_LEAVE], 0);
+    party_close(&node);
+    party_close(&job.controller);
+}
+
 /* ---- Tests: nodes ---- */
 
 /* Two nodes of a job: each has a token, and A connects to B. */

@@ -1075,6 +1075,15 @@ TEST_WITH(garbage_over_tcp_is_survived_with_a_key, set_up, tear_down) {
     assert_survives_garbage(&key);
 }
 
+/* Whether the other side has closed the connection. */
+static bool is_cut(int fd) {
+    char answer[512];
+    ssize_t size;
+    while ((size = recv(fd, answer, sizeof answer, MSG_DONTWAIT)) > 0) { /* the other side's greeting */
+    }
+    return size == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
 /* The resident memory of this process in bytes. */
 static size_t resident_bytes(void) {
     FILE *file = fopen("/proc/self/statm", "r");
@@ -1084,6 +1093,101 @@ static size_t resident_bytes(void) {
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
+/* ---- Messages without end ---- */
+
+enum { MESSAGE_MOST = 1 << 20, PART_BYTES = 1 << 16, LOOKS_US = 2500 * 1000 };
+
+/* Connects as a peer without a key, and waits until it is admitted. */
+static int raw_enter(const char *endpoint) {
+    enum { READY_BYTES = 64 + 30 };
+    unsigned char zmtp[READY_BYTES] = {0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F, 3, 0, 'N', 'U', 'L', 'L'};
+    int fd = raw_connect(endpoint);
+    memcpy(zmtp + 64, "\4\34\5READY\13Socket-Type\0\0\0\6DEALER", 30);
+    assert_int_equal(send(fd, zmtp, sizeof zmtp, MSG_NOSIGNAL), sizeof zmtp);
+    assert_int_equal(recv(fd, zmtp, sizeof zmtp, MSG_WAITALL), sizeof zmtp);
+    usleep(100 * 1000);
+    return fd;
+}
+
+/* Sends a part of a message. More parts follow. Returns false when the connection is cut off. */
+static bool send_part(int fd) {
+    static unsigned char bytes[9 + PART_BYTES] = {[0] = 3, [6] = 1}; /* a long frame, more follow: 2^16 bytes */
+    size_t from = 0;
+    while (from < sizeof bytes) {
+        ssize_t sent = send(fd, bytes + from, sizeof bytes - from, MSG_NOSIGNAL);
+        if (sent < 0) {
+            return false;
+        }
+        from += (size_t)sent;
+    }
+    return true;
+}
+
+/* libzmq keeps what has come of a message until it is complete. */
+TEST_WITH(a_message_without_end_is_cut_off, set_up, tear_down) {
+    enum { MOST = 256 << 20 };
+    struct echo echo;
+    CLOSED_BY(net_closer) struct net *net = net_new(NULL);
+    CLOSED_BY(probe_close) struct probe probe;
+    echo_start_with(&echo, net_new_listening(NULL),
+                    (struct net_io_options){.bind = "tcp://127.0.0.1:0", .message_bytes = MESSAGE_MOST});
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, echo.endpoint);
+    assert_echoes(&probe);
+    int fd = raw_enter(echo.endpoint);
+    unsigned parts = 0;
+    for (; send_part(fd); parts++) {
+        assert_true(parts < MOST / PART_BYTES);
+        usleep(1000);
+    }
+    assert_true(parts * (uint64_t)PART_BYTES > MESSAGE_MOST);
+    close(fd);
+    assert_echoes(&probe);
+    echo_stop(&echo);
+    assert_int_equal(echo.warnings, 1);
+    assert_memory_equal(echo.warning, "cut off the process at 127.0.0.1:", 33);
+    assert_non_null(strstr(echo.warning, ": more than 1048576 bytes of one message have come from it"));
+}
+
+/* Whole messages wait while the receiver is busy; a message takes its time: neither is cut off. */
+TEST_WITH(who_sends_no_more_than_he_may_stays, set_up, tear_down) {
+    enum { MESSAGES = 60, BYTES = MESSAGE_MOST - 1000 };
+    CLOSED_BY(net_closer) struct net *here = net_new_listening(NULL);
+    CLOSED_BY(net_closer) struct net *there = net_new(NULL);
+    CLOSED_BY(probe_close) struct probe sender;
+    struct probe receiver = {.warnings_wanted = 1};
+    struct net_io_options options = {.self = PROBE,
+                                     .bind = "tcp://127.0.0.1:0",
+                                     .actor = {.receive = probe_receive, .self = &receiver},
+                                     .message_bytes = MESSAGE_MOST,
+                                     .warning = probe_warning};
+    assert_int_equal(net_io_open(&receiver.io, here, &options, NULL), 0);
+    receiver.door = net_io_of(receiver.io);
+    probe_open(&sender, there, PROBE + 1);
+    sender.door->connect(sender.door, PROBE, net_io_endpoint(receiver.io));
+    int fd = raw_enter(net_io_endpoint(receiver.io));
+    assert_true(send_part(fd));
+    for (unsigned m = 0; m < MESSAGES; m++) {
+        struct message message = {.type = MESSAGE_STATUS, .frame_count = 1, .frames = {buffer_new(BYTES)}};
+        memset(message.frames[0]->data, 0, BYTES);
+        sender.door->send(sender.door, PROBE, &message);
+    }
+    usleep(LOOKS_US);
+    probe_run(&receiver, MESSAGES);
+    usleep(LOOKS_US);
+    assert_true(send_part(fd));
+    assert_false(is_cut(fd));
+    assert_int_equal(receiver.received, MESSAGES);
+    /* A whole message that is too large is dropped. */
+    struct message large = {.type = MESSAGE_STATUS, .frame_count = 1, .frames = {buffer_new(MESSAGE_MOST + 1)}};
+    memset(large.frames[0]->data, 0, MESSAGE_MOST + 1);
+    sender.door->send(sender.door, PROBE, &large);
+    probe_run(&receiver, 0);
+    assert_non_null(strstr(receiver.warning, "a message of more than 1048576 bytes"));
+    close(fd);
+    probe_close(&receiver);
+}
+
 /* Sends the greeting of a peer with a key (RFC 23), then the beginning of a frame of `size` bytes. */
 static void knock(int fd, uint64_t size) {
     unsigned char bytes[64 + 9] = {[0] = 0xFF, [9] = 0x7F, [10] = 3, [12] = 'C', 'U', 'R', 'V', 'E', [64] = 6};
@@ -1091,15 +1195,6 @@ static void knock(int fd, uint64_t size) {
         bytes[65 + b] = (unsigned char)(size >> (56 - 8 * b));
     }
     assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
-}
-
-/* Whether the other side has closed the connection. */
-static bool is_cut(int fd) {
-    char answer[512];
-    ssize_t size;
-    while ((size = recv(fd, answer, sizeof answer, MSG_DONTWAIT)) > 0) { /* the other side's greeting */
-    }
-    return size == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
 static void wait_cut(const int *fds, unsigned count) {

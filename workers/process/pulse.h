@@ -13,6 +13,7 @@
 #include "agileml/wire/plan.h"
 
 enum {
+    PULSE_MESSAGE_BYTES = 1 << 16,      /* most bytes of a message to a pulse: a PULSE has some 50 */
     PULSE_RING = 2,                     /* nodes that a pulse watches: the next ones in the plan's ring of nodes */
     PULSE_TARGETS_MAX = 1 + PULSE_RING, /* the most targets: one node of another group is added if these have none */
     PULSE_MISSED = 2,                   /* probes in a row without an answer that make a suspicion */

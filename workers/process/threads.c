@@ -175,6 +175,7 @@ int server_thread_open(struct server_thread *thread, struct runtime *runtime, un
         .self = actor_of_part(runtime->self, part),
         .actor = {.receive = server_receive, .timer = server_timer, .self = &thread->server},
         .lent_for = MESSAGE_FLUSH, /* the main thread may run this loop for its own flushes */
+        .message_bytes = job_message_bytes(&runtime->job),
     };
     thread->node = runtime->self;
     int result = thread_open(&thread->thread, runtime, options, error);
@@ -221,6 +222,7 @@ int pulse_thread_open(struct pulse_thread *thread, struct runtime *runtime, stru
     const struct net_io_options options = {
         .self = actor_pulse(runtime->self),
         .apart = true,
+        .message_bytes = PULSE_MESSAGE_BYTES,
         .actor = {.receive = pulse_receive, .timer = pulse_timer, .broken = pulse_broken, .self = &thread->pulse},
         .refused = pulse_is_refused,
         .connected = pulse_is_connected,

@@ -28,6 +28,7 @@
 enum {
     CONTROLLER_OBSERVERS_MAX = 64,
     CONTROLLER_OBSERVER_GONE_US = 10 * 1000 * 1000, /* an observer that is silent for so long loses its place */
+    CONTROLLER_MESSAGE_BYTES = 1 << 26, /* of one message to the controller: four times the largest FENCED */
     CONTROLLER_CRASHES_MAX = 16,
     CONTROLLER_LINES_MAX = 1 << 15,           /* report lines kept for observers that fall behind or come late */
     CONTROLLER_BURST_MAX = 512,               /* report lines sent for one OBSERVE; the observer then requests more */
