@@ -10,6 +10,7 @@ int command_follow(int argc, char **argv);
 int command_join(int argc, char **argv);
 int command_keygen(int argc, char **argv);
 int command_report(int argc, char **argv);
+int command_revoke(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_stop(int argc, char **argv);

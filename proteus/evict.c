@@ -50,8 +50,9 @@ static int parse_notice(const char *text, uint32_t *notice_ms, struct error *err
     return 0;
 }
 
-static int take_names(void *context, char *const *names, int count, struct error *error) {
+static int take_names(void *context, char *const *names, int count, const char *key, struct error *error) {
     struct evict_call *call = context;
+    (void)key;
     if (count == 0) {
         return error_set(error, AML_EINPUT, "evict: no node; expected 'proteus evict [OPTIONS] NODE...'");
     }

@@ -60,6 +60,16 @@ static void page_dial(struct io *io, actor_id actor, const char *endpoint) {
     inner->dial(inner, actor, endpoint);
 }
 
+static uint64_t page_token_of(struct io *io, actor_id actor) {
+    struct io *inner = page_of(io)->inner;
+    return inner->token_of(inner, actor);
+}
+
+static void page_revoke(struct io *io, const uint64_t *serials, size_t count) {
+    struct io *inner = page_of(io)->inner;
+    inner->revoke(inner, serials, count);
+}
+
 void job_page_begin(struct job_page *page, struct io *inner, struct controller *controller) {
     *page = (struct job_page){.io = {.now_us = page_now_us,
                                      .random = page_random,
@@ -67,7 +77,9 @@ void job_page_begin(struct job_page *page, struct io *inner, struct controller *
                                      .set_timer = page_set_timer,
                                      .connect = page_connect,
                                      .admit = page_admit,
-                                     .dial = page_dial},
+                                     .dial = page_dial,
+                                     .token_of = inner->token_of != NULL ? page_token_of : NULL,
+                                     .revoke = inner->revoke != NULL ? page_revoke : NULL},
                               .inner = inner,
                               .self = net_observer_id(),
                               .wake_fd = -1,

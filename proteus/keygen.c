@@ -5,6 +5,7 @@
 #include "agileml/wire/message.h"
 #include "proteus/command.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,11 +86,14 @@ static int make_token(const struct keygen *keygen, const char *path, struct erro
         result = error_set(error, AML_EINPUT, "--key %s: a token, expected the job's key", keygen->key);
     }
     result = result == 0 ? net_token_issue(&job, terms, path, error) : result;
+    result = result == 0 ? net_key_load(path, &job, error) : result; /* the token, with its serial number */
+    terms = net_token_terms(job.token);
     explicit_bzero(&job, sizeof job);
     if (result == 0) {
         char title[NET_TOKEN_TITLE_MAX];
         net_token_title(&terms, title);
-        printf("wrote %s, a token %s: give it by --key\n", path, title);
+        printf("wrote %s, a token %s: give it by --key\nits serial number is %016" PRIx64 "\n", path, title,
+               terms.serial);
     }
     return result;
 }

@@ -16,6 +16,7 @@ int main(int argc, char **argv) {
         {"checkpoint", command_checkpoint, "have a running job write a checkpoint now"},
         {"stop", command_stop, "end a running job well, before its time"},
         {"report", command_report, "make a page of finished or running jobs' reports, to look at in a browser"},
+        {"revoke", command_revoke, "have a running job let nobody in by a token any more"},
         {"keygen", command_keygen, "make a job's key, and tokens that give a part of its rights"},
         {0},
     };
@@ -27,7 +28,7 @@ int main(int argc, char **argv) {
                                                    "  --help      this text\n"
                                                    "  --version   the version\n",
                                            .expected = "expected run, controller, join, status, top, follow, evict, "
-                                                       "checkpoint, stop, report or keygen, see --help"};
+                                                       "checkpoint, stop, report, revoke or keygen, see --help"};
     setvbuf(stdout, NULL, _IOLBF, 0); /* so that a pipe's reader gets progress at once */
     return program_main(&program, argc, argv);
 }

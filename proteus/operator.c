@@ -46,7 +46,7 @@ static int operator_parse(struct operator_options *options, const struct operato
         return 1;
     }
     if (result == 0 && call->take_operands != NULL) {
-        return call->take_operands(call->context, argv + first, argc - first, error);
+        return call->take_operands(call->context, argv + first, argc - first, options->key, error);
     }
     if (result == 0 && first < argc) {
         return error_set(error, AML_EINPUT, "%s: unexpected '%.100s', expected options only", argv[0], argv[first]);

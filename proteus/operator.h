@@ -19,8 +19,8 @@ struct operator_call {
     const char *usage;            /* printed by --help before the options */
     const struct aml_option *own; /* the command's own options */
     uint64_t lines_from;          /* first line of the report that `ask` needs */
-    /* Checks and takes the operands. NULL: the command has none. */
-    int (*take_operands)(void *context, char *const *operands, int count, struct error *error);
+    /* Checks and takes the operands; `key` is the path of --key, NULL: none. NULL: the command has no operands. */
+    int (*take_operands)(void *context, char *const *operands, int count, const char *key, struct error *error);
     /* `begin` is called when the command is connected, before the first request, and returns 0 or an error. `end` is
      * called after the last answer, before anything is printed. NULL: nothing to do. */
     int (*begin)(void *context, struct net_io *io, struct error *error);

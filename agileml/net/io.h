@@ -43,6 +43,12 @@ struct io {
      * answer is a call of actor.dialed. Does nothing while an attempt for the same actor is under way. NULL: this io
      * can't. */
     void (*dial)(struct io *io, actor_id actor, const char *endpoint);
+    /* Returns the serial number of the token by which the actor's process was let in; 0: none, or not known. NULL: this
+     * job has no tokens. */
+    uint64_t (*token_of)(struct io *io, actor_id actor);
+    /* Sets the list of revoked tokens, by their serial numbers, in place of the list before. Who shows one of them is
+     * refused, and who has shown one is cut off soon after what was sent to him. NULL: as for token_of. */
+    void (*revoke)(struct io *io, const uint64_t *serials, size_t count);
 };
 
 /* The callbacks of an actor. The io calls both on its thread. */

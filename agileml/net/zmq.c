@@ -80,6 +80,7 @@ static int net_take_key(struct net *net, const struct net_key *key, struct error
 
 static void net_free(struct net *net) {
     free(net->nodes);
+    free(net->revoked);
     explicit_bzero(net, sizeof *net);
     free(net);
 }

@@ -17,9 +17,10 @@ struct caller {
     char key[NET_KEY_TEXT];
     unsigned roles;    /* enum wire_role */
     unsigned tiers;    /* in which its token lets it join, as in struct net_token_terms */
-    uint64_t serial;   /* of its token */
+    uint64_t serial;   /* of its token; 0: it has none */
     bool has_place;    /* is in the job or may join: counts towards the nodes that its token allows */
     uint64_t heard_us; /* when its latest message arrived */
+    int descriptor;    /* over which it arrived; -1: not known */
     struct routing routing;
 };
 
@@ -91,6 +92,21 @@ static void callers_remove(struct callers *callers, size_t index) {
             (callers->count - index) * sizeof *callers->callers);
 }
 
+void callers_cut_revoked(struct callers *callers) {
+    for (size_t c = callers->count; c-- > 0;) {
+        const struct caller *caller = &callers->callers[c];
+        if (caller->serial != 0 && net_is_revoked(callers->net, caller->serial)) {
+            door_cut(callers->net->door, caller->descriptor);
+            callers_remove(callers, c);
+        }
+    }
+}
+
+uint64_t callers_token(const struct callers *callers, actor_id actor) {
+    const struct caller *caller = callers_get(callers, actor);
+    return caller != NULL ? caller->serial : 0;
+}
+
 /* Forgets the nodes that have left the job, so that their next message is refused. */
 static void callers_drop_absent(struct callers *callers) {
     for (size_t c = callers->count; c-- > 0;) {
@@ -159,6 +175,16 @@ static int token_check_time(const struct callers *callers, const struct net_toke
     return 0;
 }
 
+static int token_check_revoked(const struct callers *callers, const struct net_token_terms *terms,
+                               struct error *error) {
+    if (terms->serial != 0 && net_is_revoked(callers->net, terms->serial)) {
+        char title[NET_TOKEN_TITLE_MAX];
+        net_token_title(terms, title);
+        return error_set(error, AML_EINPUT, "its --key, a token %s, was revoked", title);
+    }
+    return 0;
+}
+
 /* Whether the caller may join: fewer than `nodes` others have a place by its token. 0: any number may. */
 static bool callers_have_place(const struct callers *callers, const struct caller *caller, uint32_t nodes,
                                uint64_t now_us) {
@@ -178,7 +204,7 @@ static bool callers_have_place(const struct callers *callers, const struct calle
 /* Identifies a caller under a new name. Returns 0, or AML_EINPUT with the reason for which the caller is refused. */
 static int caller_identify(const struct callers *callers, const struct routing *routing, const char *key,
                            struct caller *caller, struct error *error) {
-    *caller = (struct caller){.actor = routing_actor(routing), .routing = *routing};
+    *caller = (struct caller){.actor = routing_actor(routing), .routing = *routing, .descriptor = -1};
     snprintf(caller->key, sizeof caller->key, "%s", key);
     if (actor_part(caller->actor) > WIRE_SERVERS_MAX && !actor_is_pulse(caller->actor)) {
         return error_set(error, AML_EINPUT, "no process has a part %u", actor_part(caller->actor));
@@ -202,6 +228,9 @@ static int caller_identify(const struct callers *callers, const struct routing *
     caller->roles = terms.roles;
     caller->tiers = terms.tiers;
     caller->serial = terms.serial;
+    if (token_check_revoked(callers, &terms, error) != 0) {
+        return AML_EINPUT;
+    }
     if (listed) { /* perhaps the controller was started again, and the token has expired since */
         caller->roles |= ROLE_NODE;
         caller->has_place = caller->actor == actor_node(caller->actor); /* a process counts once: its pulse has no place
@@ -255,7 +284,7 @@ static enum caller_verdict callers_judge_register(struct callers *callers, struc
 }
 
 enum caller_verdict callers_judge(struct callers *callers, const struct routing *routing, const char *key,
-                                  const struct message *message, uint64_t now_us, struct error *error) {
+                                  const struct message *message, int descriptor, uint64_t now_us, struct error *error) {
     uint64_t version = callers->net->nodes_version;
     if (callers->nodes_version != version && !callers->net->controller) {
         callers->nodes_version = version;
@@ -271,6 +300,7 @@ enum caller_verdict callers_judge(struct callers *callers, const struct routing 
         caller = callers_put(callers, &new);
     }
     caller->heard_us = now_us;
+    caller->descriptor = descriptor;
     if ((caller->roles & message_roles(message)) == 0) {
         key_lacks(routing, message_name(message->type), error);
         return callers_refuse(callers);

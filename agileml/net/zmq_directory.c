@@ -104,6 +104,28 @@ bool net_key_admitted(struct net *net, const char *key) {
     return found;
 }
 
+/* ---- Revoked tokens ---- */
+
+void net_set_revoked(struct net *net, const uint64_t *serials, size_t count) {
+    pthread_rwlock_wrlock(&net->nodes_lock);
+    net->revoked = memory_resized(net->revoked, count + 1, sizeof *net->revoked);
+    if (count > 0) {
+        memcpy(net->revoked, serials, count * sizeof *serials);
+    }
+    net->revoked_count = count;
+    pthread_rwlock_unlock(&net->nodes_lock);
+}
+
+bool net_is_revoked(struct net *net, uint64_t serial) {
+    bool found = false;
+    pthread_rwlock_rdlock(&net->nodes_lock);
+    for (size_t r = 0; r < net->revoked_count && !found; r++) {
+        found = net->revoked[r] == serial;
+    }
+    pthread_rwlock_unlock(&net->nodes_lock);
+    return found;
+}
+
 /* ---- Endpoints ---- */
 
 int net_endpoint_check(const struct net *net, struct endpoint *endpoint, const char *text, bool to_bind,

@@ -34,6 +34,7 @@ enum {
     DOOR_ASKER_MS = 1000, /* how long a handshake waits for a list of nodes with its key; below NET_HANDSHAKE_MS */
     DOOR_LOOK_MS = 500,   /* between two looks at how much has come over each connection */
     DOOR_TRANSIT_BYTES = 16 << 20, /* at least what the kernel and libzmq hold of a connection before it is a message */
+    DOOR_CUT_MS = 1000,            /* until a connection is cut off, so that its peer gets the reason */
     DOOR_GUESTS_MAX = 1 << 20,     /* descriptors above this are not accepted */
     DOOR_ADDRESS_BYTES = 16,
     DOOR_NETWORK_BYTES = 8, /* IPv6 peers are counted by /64 network: one peer can use every address of its network */
@@ -92,6 +93,7 @@ struct guest {
     uint64_t heard_bytes;   /* had come when the last whole message was noted */
     uint64_t drained;       /* the listener's count (net_drained_call) when it was asked to look */
     bool asked;             /* it was asked to look, and no whole message has come since */
+    uint64_t cut_us;        /* when the connection is to be cut off; 0: it is not */
 };
 
 struct listener {
@@ -111,6 +113,8 @@ struct door {
     bool closing;               /* under `lock` */
     struct listener *newcomers; /* under `lock`: listeners that the thread has not taken over yet */
     size_t newcomer_count;
+    int *cuts; /* under `lock`: descriptors of connections that are to be cut off */
+    size_t cut_count;
     _Atomic unsigned char *heard; /* by descriptor: whether a whole message has come since the last look; any thread */
     /* The fields below are used by the thread alone. */
     struct listener *listeners;
@@ -328,7 +332,7 @@ static void look_at_knocks(struct door *door) {
     }
 }
 
-/* ---- Connections over which too much comes ---- */
+/* ---- Connections over which too much comes, or whose peers are not wanted any more ---- */
 
 /* Writes the address and port of the connection's peer. */
 static void peer_text(int descriptor, char *text, size_t size) {
@@ -381,6 +385,8 @@ static void look_at_guests(struct door *door) {
         }
         if (fstat(descriptor, &status) != 0 || status.st_ino != guest->inode) {
             guest->inode = 0; /* the connection has ended */
+        } else if (guest->cut_us != 0 && now_us >= guest->cut_us) {
+            guest_cut(guest, descriptor);
         } else if (guest_exceeds(door, guest, descriptor)) {
             char peer[128];
             char text[ERROR_TEXT_MAX];
@@ -399,6 +405,28 @@ static void look_at_guests(struct door *door) {
 void door_heard(struct door *door, int descriptor) {
     if (descriptor >= 0 && descriptor < door->descriptor_max) {
         atomic_store_explicit(&door->heard[descriptor], 1, memory_order_relaxed);
+    }
+}
+
+void door_cut(struct door *door, int descriptor) {
+    if (descriptor < 0) {
+        return;
+    }
+    pthread_mutex_lock(&door->lock);
+    door->cuts = memory_resized(door->cuts, door->cut_count + 1, sizeof *door->cuts);
+    door->cuts[door->cut_count++] = descriptor;
+    pthread_mutex_unlock(&door->lock);
+    eventfd_write(door->wake_fd, 1);
+}
+
+/* Takes over what door_cut has left, under the lock. */
+static void take_cuts(struct door *door) {
+    uint64_t cut_us = monotonic_us() + DOOR_CUT_MS * UINT64_C(1000);
+    while (door->cut_count > 0) {
+        int descriptor = door->cuts[--door->cut_count];
+        if (descriptor < door->guest_most) {
+            door->guests[descriptor].cut_us = cut_us;
+        }
     }
 }
 
@@ -460,6 +488,7 @@ static bool take_newcomers(struct door *door) {
     while (door->newcomer_count > 0) {
         door->listeners[door->listener_count++] = door->newcomers[--door->newcomer_count];
     }
+    take_cuts(door);
     bool closing = door->closing;
     pthread_mutex_unlock(&door->lock);
     return !closing;
@@ -593,6 +622,7 @@ void door_close(struct door *door) {
     close(door->wake_fd);
     free(door->newcomers);
     free(door->listeners);
+    free(door->cuts);
     free(door->heard);
     free(door->guests);
     free(door);

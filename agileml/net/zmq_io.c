@@ -735,6 +735,19 @@ static void net_io_admit(struct io *base, const struct wire_node *nodes, size_t 
     }
 }
 
+static uint64_t net_io_token_of(struct io *base, actor_id actor) {
+    const struct net_io *io = (const struct net_io *)base;
+    return io->router != NULL ? callers_token(io->router->callers, actor) : 0;
+}
+
+static void net_io_revoke(struct io *base, const uint64_t *serials, size_t count) {
+    const struct net_io *io = (const struct net_io *)base;
+    net_set_revoked(io->net, serials, count);
+    if (io->router != NULL) {
+        callers_cut_revoked(io->router->callers);
+    }
+}
+
 /* ---- The loop ---- */
 
 static void net_io_run_timer(struct net_io *io) {
@@ -964,7 +977,9 @@ int net_io_open(struct net_io **opened, struct net *net, const struct net_io_opt
                          .set_timer = net_io_set_timer,
                          .connect = net_io_connect_or_warn,
                          .admit = net_io_admit,
-                         .dial = net_io_dial};
+                         .dial = net_io_dial,
+                         .token_of = net->secure ? net_io_token_of : NULL,
+                         .revoke = net->secure ? net_io_revoke : NULL};
     io->net = net;
     io->options = *options;
     io->epoll = -1;

@@ -455,7 +455,8 @@ static int link_judge(const struct link *link, const struct routing *routing, co
     if (link->callers == NULL) {
         return 0;
     }
-    enum caller_verdict verdict = callers_judge(link->callers, routing, key, message, monotonic_us(), error);
+    enum caller_verdict verdict =
+        callers_judge(link->callers, routing, key, message, link->descriptor, monotonic_us(), error);
     if (verdict == CALLER_MAY_NOT) {
         struct message refusal = {.type = MESSAGE_ABORT, .text = {.code = AML_EINPUT}};
         snprintf(refusal.text.text, sizeof refusal.text.text, "the controller refused this process: %.300s",

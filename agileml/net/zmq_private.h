@@ -34,13 +34,15 @@ struct net {
     bool controller;    /* is the controller's process: admits peers by tokens, not by the list of nodes */
     char own_public[NET_KEY_TEXT], own_secret[NET_KEY_TEXT];
     struct door *door;
-    pthread_rwlock_t nodes_lock; /* guards `nodes` and `node_count` */
+    pthread_rwlock_t nodes_lock; /* guards `nodes`, `node_count` and what is said below */
     struct admitted {
         actor_id node; /* actor_compare expects it first */
         char key[NET_KEY_TEXT];
     } * nodes; /* ordered by node */
     size_t node_count;
     _Atomic uint64_t nodes_version; /* counts calls of net_set_nodes */
+    uint64_t *revoked;              /* serial numbers of tokens; guarded by nodes_lock, as the next */
+    size_t revoked_count;
     pthread_rwlock_t directory_lock; /* guards what follows. A thread that uses an entry's mailbox or io holds it, so
                                         that neither is closed meanwhile. */
     size_t directory_count;
@@ -69,6 +71,10 @@ void net_set_nodes(struct net *net, const struct wire_node *nodes, size_t count)
 bool net_key_of(struct net *net, actor_id actor, char key[NET_KEY_TEXT]);
 /* Whether a node of the list has this key. */
 bool net_key_admitted(struct net *net, const char *key);
+
+/* Takes the list of revoked tokens. */
+void net_set_revoked(struct net *net, const uint64_t *serials, size_t count);
+bool net_is_revoked(struct net *net, uint64_t serial);
 
 /* Parses an endpoint (endpoint_parse). Returns 0, or AML_EINPUT when it is malformed, or is not on this machine while
  * the process has neither a key nor `insecure`. */
@@ -110,6 +116,9 @@ void door_admit(struct door *door);
 void door_watch(struct door *door, void *monitor, actor_id actor, const char *endpoint, uint64_t message_bytes);
 /* Notes that a whole message has come over the connection with this descriptor; -1: it is not known. Any thread. */
 void door_heard(struct door *door, int descriptor);
+/* Has the connection with this descriptor cut off soon, when what was sent over it has left. If it ends before, another
+ * connection with the descriptor may be cut off in its place, which its peer then makes again. Any thread. */
+void door_cut(struct door *door, int descriptor);
 
 /* Returns a monitor's next event, a ZMQ_EVENT_..., and sets *value; 0: no event is left. */
 int monitor_next_event(void *monitor, uint32_t *value);
@@ -143,10 +152,14 @@ enum caller_verdict {
     CALLER_MAY_NOT, /* `error` says why, for the caller too */
     CALLER_IGNORED  /* the caller gets no answer. `error` has a warning for this process; empty: reported before */
 };
-/* Judges whether the process with this public key may send the message under this name. Remembers the caller if the
- * name and the key belong together. */
+/* Judges whether the process with this public key may send the message under this name, over the connection with this
+ * descriptor. Remembers the caller if the name and the key belong together. */
 enum caller_verdict callers_judge(struct callers *callers, const struct routing *routing, const char *key,
-                                  const struct message *message, uint64_t now_us, struct error *error);
+                                  const struct message *message, int descriptor, uint64_t now_us, struct error *error);
+/* Forgets the callers whose tokens are revoked, and cuts them off. */
+void callers_cut_revoked(struct callers *callers);
+/* Returns the serial number of the actor's token; 0: it has shown none, or has not called. */
+uint64_t callers_token(const struct callers *callers, actor_id actor);
 /* Returns the name by which to send to the actor, or NULL when the actor has not called. */
 const struct routing *callers_find(const struct callers *callers, actor_id actor);
 

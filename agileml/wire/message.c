@@ -191,6 +191,7 @@ static const struct layout LAYOUTS[] = {
                             RECORDS_CHECKED(sizeof(struct wire_machine), WIRE_NODES_MAX, allocation_check),
                             {U64(allocation.request, ANY)}},
     [MESSAGE_NOTE] = {"NOTE", RECORDS(1, WIRE_NOTE_MAX), {U64(note.request, ANY)}},
+    [MESSAGE_REVOKE] = {"REVOKE", NO_FRAMES, {U64(revoke.request, ANY), ID(revoke.serial)}},
     [MESSAGE_APP_NOTE] = {"APP_NOTE", NO_FRAMES, {U64(app_note.request, ANY), TEXT(app_note.text)}},
     [MESSAGE_OUTCOME] = {"OUTCOME", NO_FRAMES, {U64(outcome.request, ANY), I32(outcome.code), TEXT(outcome.text)}},
     [MESSAGE_STATUS] = {"STATUS", RECORDS(1, WIRE_STATUS_MAX), {U64(status.request, ANY)}},
@@ -316,6 +317,8 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_NOTE:
     case MESSAGE_CHECKPOINT_NOW:
         return ROLE_OPERATOR;
+    case MESSAGE_REVOKE:
+        return ROLE_OWNER;
     case MESSAGE_EVICT: /* a node that leaves by itself sends no name */
         return message->frames[0]->size == 0 ? ROLE_NODE : ROLE_OPERATOR;
     case MESSAGE_WELCOME:

@@ -113,6 +113,7 @@ enum message_type {
     /* more of observer <-> controller */
     MESSAGE_CHECKPOINT_NOW = 30,
     MESSAGE_NOTE = 42,
+    MESSAGE_REVOKE = 46,
     /* worker <-> partition server */
     MESSAGE_SUBSCRIBE = 32,
     MESSAGE_PULL = 33,
@@ -382,6 +383,13 @@ struct message_app_note {
     char text[WIRE_TEXT_MAX];
 };
 
+/* Who holds the job's key revokes the token with this serial number: the controller lets nobody in by it any more, and
+ * cuts off who came by it. Answered by OUTCOME, whose text says how many that were. */
+struct message_revoke {
+    uint64_t request; /* as in message_evict */
+    uint64_t serial;  /* of the token */
+};
+
 /* The result of an operator's request, or of a node's. */
 struct message_outcome {
     uint64_t request; /* the request's own number */
@@ -620,6 +628,7 @@ struct message {
         struct message_allocation allocation;
         struct message_note note;
         struct message_app_note app_note;
+        struct message_revoke revoke;
         struct message_outcome outcome;
         struct message_status status;
         struct message_checkpoint checkpoint;
@@ -783,7 +792,8 @@ enum wire_role {
     ROLE_OPERATOR = 1, /* may steer the job, and do all that an observer may */
     ROLE_NODE = 2,     /* may take part */
     ROLE_OBSERVER = 4, /* may look */
-    ROLES_ALL = 7
+    ROLE_OWNER = 8,    /* holds the job's key: may revoke tokens */
+    ROLES_ALL = 15
 };
 
 /* Returns the roles in which another process may send this message; 0: only the controller sends it, or it stays within

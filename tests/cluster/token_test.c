@@ -70,6 +70,53 @@ TEST(a_node_rejoins_after_its_tokens_time) {
              "$bin/proteus stop --controller $at --key operator.token || exit 12; wait $controller");
 }
 
+/* Revoking a token cuts off the node and the observer that came by it, and lets nobody in by it, also when the
+ * controller was killed and started again. The job goes on without them; sum_app checks that its result is exact. */
+TEST(a_revoked_token_is_void) {
+    run_well(
+        BEGIN
+        "rm -f job.store nodes spots followed; "
+        "begin --reliable 1 --transient 2 --stage 1 --store job.store; "
+        "$bin/proteus keygen --role node --key job.key spot.token >made && "
+        "serial=$(sed -n 's/its serial number is //p' made) && "
+        "$bin/proteus keygen --role observer --key job.key watcher.token >made && "
+        "watcher=$(sed -n 's/its serial number is //p' made) || exit 9; "
+        "node() { " SUM " --iterations 100000 --slow-us 2000 --controller=$at --name=$1 --tier=$2 --key $3; }; "
+        "node r reliable node.token 2>>nodes & node s transient node.token 2>>nodes & "
+        "node t transient spot.token 2>spots & spot=$!; "
+        "p() { command=$1; key=$2; shift 2; $bin/proteus $command --controller $at --key $key \"$@\"; }; "
+        "iterations() { grep -c '\"type\":\"iteration\"' report; }; "
+        "goes_on() { n=$(iterations); while [ $(iterations) -lt $((n + 3)) ]; do kill -0 $controller || exit $1; "
+        "sleep 0.05; done; }; goes_on 10; "
+        "p follow watcher.token >followed 2>&1 & follower=$!; while ! grep -q iteration followed; do "
+        "sleep 0.05; done; "
+        "p status observer.token --json | grep -q \"\\\"token\\\":\\\"$serial\\\"\" || exit 11; "
+        "p revoke job.key spot.token | grep -qx 'revoked: cut off 1 node and 0 observers' || exit 12; "
+        "wait $spot; [ $? = 2 ] && grep -q \"token $serial, was revoked\" spots || exit 13; "
+        "node again transient spot.token 2>refused; [ $? = 2 ] && grep -q 'for a node until .* was revoked' refused "
+        "|| exit 14; "
+        "p revoke job.key $watcher | grep -q 'cut off 0 nodes and 1 observer' || exit 15; "
+        "wait $follower; [ $? = 2 ] && grep -q 'was revoked' followed || exit 16; "
+        "p revoke job.key spot.token | grep -q 'nobody in the job came by it' || exit 17; goes_on 18; "
+        "kill -9 $controller; wait $controller; $bin/proteus controller --listen $at --key job.key --report report "
+        "--reliable 1 --transient 2 --stage 1 --store job.store >says & controller=$!; goes_on 19; "
+        "node again transient spot.token 2>refused; [ $? = 2 ] && grep -q 'was revoked' refused || exit 20; "
+        "p status watcher.token 2>refused; [ $? = 2 ] && grep -q 'was revoked' refused || exit 21; "
+        "p stop operator.token || exit 22; wait $controller || exit 23; "
+        "tail -n 1 report | grep -q '\"ok\":true' && tail -n 1 report | grep -q '\"failures\":1,' || exit 24; "
+        "[ $(grep -c '\"event\":\"revoke\"' report) = 2 ] || exit 25; wait");
+    run_refused("$bin/proteus revoke --controller tcp://127.0.0.1:1 spot.token", "expected the job's key");
+    run_refused("$bin/proteus revoke --controller tcp://127.0.0.1:1 --key operator.token spot.token",
+                "a token, expected the job's key");
+    run_refused("$bin/proteus revoke --controller tcp://127.0.0.1:1 --key other.key spot.token",
+                "a token of another job");
+    run_refused("$bin/proteus revoke --controller tcp://127.0.0.1:1 --key job.key job.key", "can't be revoked");
+    run_refused("$bin/proteus revoke --controller tcp://127.0.0.1:1 --key job.key unknown.token", "can't read the key");
+    run_refused("chmod 600 ratings.csv; $bin/proteus revoke --controller tcp://127.0.0.1:1 --key job.key ratings.csv",
+                "ratings.csv: not a key file");
+    run_refused("$bin/proteus revoke --controller tcp://127.0.0.1:1 --key job.key", "0 tokens, expected one");
+}
+
 /* In a job without a key everybody is let in. The controller and a node's pulse cut off who sends messages without end,
  * and the job goes on; a node's server, which may get more, waits for more. */
 TEST(messages_without_end_cost_their_sender) {

@@ -75,8 +75,8 @@ TEST(a_process_that_starts_anew_is_the_same) {
         struct fake *fake = begin_with_four();
         struct member *two = controller_find_member(&fake->controller, node(1));
         struct member *four = controller_find_member(&fake->controller, node(3));
-        memset(two->key, keyed > 0 ? 'k' : 0, sizeof two->key - 1);
-        memset(four->key, keyed > 0 ? 'k' : 0, sizeof four->key - 1);
+        memset(two->pass.key, keyed > 0 ? 'k' : 0, sizeof two->pass.key - 1);
+        memset(four->pass.key, keyed > 0 ? 'k' : 0, sizeof four->pass.key - 1);
         /* with keys, the process number that a node reports is ignored */
         four->process_id = keyed > 0 ? 99 : two->process_id;
         accuse(fake, 2, 1, fake->controller.plan.epoch);

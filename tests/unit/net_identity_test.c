@@ -27,6 +27,7 @@ struct party {
     char refusal[WIRE_TEXT_MAX]; /* text of the last ABORT */
     int warnings;
     char warning[ERROR_TEXT_MAX]; /* the last warning */
+    int broken;                   /* connections that have ended */
 };
 
 static struct party *parties[PARTIES_MAX];
@@ -39,6 +40,11 @@ static void party_receive(void *self, actor_id from, struct message *message) {
     if (message->type == MESSAGE_ABORT) {
         snprintf(party->refusal, sizeof party->refusal, "%s", message->text.text);
     }
+}
+
+static void party_broken(void *self, actor_id peer) {
+    struct party *party = self;
+    party->broken++;
 }
 
 static void party_timer(void *self) {
@@ -63,11 +69,12 @@ static void party_open(struct party *party, const struct net_key *key, actor_id 
     if (net_open(&party->net, &net_options, &error) != 0) {
         fail_msg("%s", error.text);
     }
-    const struct net_io_options options = {.self = self,
-                                           .bind = listens ? "tcp://127.0.0.1:0" : NULL,
-                                           .actor = {.receive = party_receive, .timer = party_timer, .self = party},
-                                           .refused = party_refused,
-                                           .warning = party_warning};
+    const struct net_io_options options = {
+        .self = self,
+        .bind = listens ? "tcp://127.0.0.1:0" : NULL,
+        .actor = {.receive = party_receive, .timer = party_timer, .self = party, .broken = party_broken},
+        .refused = party_refused,
+        .warning = party_warning};
     if (net_io_open(&party->io, party->net, &options, &error) != 0) {
         fail_msg("%s", error.text);
     }
@@ -204,6 +211,7 @@ TEST(each_role_may_send_what_is_its_own) {
     } cases[] = {
         {ROLE_OBSERVER, {MESSAGE_STATUS, MESSAGE_OBSERVE}, {MESSAGE_STOP, MESSAGE_REGISTER}},
         {ROLE_OPERATOR, {MESSAGE_STATUS, MESSAGE_EVICT}, {MESSAGE_REGISTER, MESSAGE_FAIL}},
+        {ROLE_OPERATOR, {MESSAGE_STOP, MESSAGE_OBSERVE}, {MESSAGE_REVOKE, MESSAGE_LEAVE}},
         {ROLE_NODE, {MESSAGE_REGISTER, MESSAGE_LEAVE}, {MESSAGE_EVICT, MESSAGE_STOP}},
         {ROLE_NODE, {MESSAGE_REGISTER, MESSAGE_LEAVE}, {MESSAGE_ABORT, MESSAGE_STATUS}},
     };
@@ -234,7 +242,8 @@ TEST(the_jobs_key_may_do_everything) {
     struct party party;
     job_open(&job);
     job_join(&job, &party, &job.key, NODE_A);
-    static const enum message_type types[] = {MESSAGE_REGISTER, MESSAGE_STATUS, MESSAGE_STOP, MESSAGE_EVICT};
+    static const enum message_type types[] = {MESSAGE_REGISTER, MESSAGE_STATUS, MESSAGE_STOP, MESSAGE_EVICT,
+                                              MESSAGE_REVOKE};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         send_type(&party, ACTOR_CONTROLLER, types[t]);
         wait_for(&job.controller, types[t], 1);
@@ -414,6 +423,51 @@ TEST(the_controller_needs_the_jobs_key) {
     char text[NET_TOKEN_FILE_MAX];
     error.code = 0;
     assert_int_equal(net_token_text(&token, (struct net_token_terms){.roles = ROLE_NODE}, text, &error), AML_EINPUT);
+}
+
+/* A revoked token lets nobody in, not even a node of the list, and the connections of who came by it are cut off. */
+TEST(a_revoked_token_lets_nobody_in) {
+    struct job job;
+    struct party holder, other, late;
+    job_open(&job);
+    struct net_key token = token_new(&job.key, ROLE_NODE, 0, 60);
+    struct net_key own = token_new(&job.key, ROLE_NODE, 0, 60);
+    uint64_t serial = net_token_terms(token.token).serial;
+    job_join(&job, &holder, &token, NODE_A);
+    job_join(&job, &other, &own, NODE_B);
+    send_type(&holder, ACTOR_CONTROLLER, MESSAGE_REGISTER);
+    send_type(&other, ACTOR_CONTROLLER, MESSAGE_REGISTER);
+    wait_for(&job.controller, MESSAGE_REGISTER, 2);
+    struct io *door = job.controller.door;
+    assert_int_equal(door->token_of(door, NODE_A), serial);
+    assert_int_equal(door->token_of(door, NODE_B), net_token_terms(own.token).serial);
+    assert_int_equal(door->token_of(door, WATCHER), 0);
+    struct wire_node members[] = {node_of(NODE_A, &holder), node_of(NODE_B, &other)};
+    door->admit(door, members, 2);
+    door->revoke(door, &serial, 1);
+    assert_int_equal(door->token_of(door, NODE_A), 0);
+    send_type(&holder, ACTOR_CONTROLLER, MESSAGE_LEAVE);
+    wait_for(&holder, MESSAGE_ABORT, 1);
+    assert_non_null(strstr(holder.refusal, "its --key, a token for a node until "));
+    assert_non_null(strstr(holder.refusal, ", was revoked"));
+    while (holder.broken == 0) {
+        turn();
+    }
+    job_join(&job, &late, &token, WATCHER);
+    send_type(&late, ACTOR_CONTROLLER, MESSAGE_REGISTER);
+    wait_for(&late, MESSAGE_ABORT, 1);
+    assert_non_null(strstr(late.refusal, ", was revoked"));
+    send_type(&other, ACTOR_CONTROLLER, MESSAGE_LEAVE);
+    wait_for(&job.controller, MESSAGE_LEAVE, 1);
+    assert_int_equal(job.controller.from, NODE_B);
+    assert_int_equal(other.broken, 0);
+    door->revoke(door, NULL, 0);
+    send_type(&late, ACTOR_CONTROLLER, MESSAGE_REGISTER);
+    wait_for(&job.controller, MESSAGE_REGISTER, 3);
+    party_close(&late);
+    party_close(&other);
+    party_close(&holder);
+    party_close(&job.controller);
 }
 
 /* A node can't fill the table of callers by parts that no process has. */

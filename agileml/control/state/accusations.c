@@ -13,8 +13,8 @@ static struct accusation accusation_of(const struct controller *controller, cons
         .accuser = {.process_id = accuser->process_id, .tier = controller_trusted_tier(controller, accuser)},
         .accused = {.process_id = accused->process_id, .tier = controller_trusted_tier(controller, accused)},
     };
-    memcpy(accusation.accuser.key, accuser->key, sizeof accusation.accuser.key);
-    memcpy(accusation.accused.key, accused->key, sizeof accusation.accused.key);
+    memcpy(accusation.accuser.key, accuser->pass.key, sizeof accusation.accuser.key);
+    memcpy(accusation.accused.key, accused->pass.key, sizeof accusation.accused.key);
     memcpy(accusation.accuser.host, accuser->host, sizeof accusation.accuser.host);
     memcpy(accusation.accused.host, accused->host, sizeof accusation.accused.host);
     return accusation;

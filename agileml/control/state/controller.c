@@ -293,6 +293,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
     *member = (struct member){
         .node = {.actor = from, .tier = new->tier, .threads = new->threads, .servers = count_servers(message)},
         .process_id = new->process_id,
+        .pass.token = controller->io->token_of != NULL ? controller->io->token_of(controller->io, from) : 0,
         .slice = new->slice,
         .threads_max = new->tier == TIER_FEEDER ? new->threads_max : 0,
         .endpoints = buffer_hold(message->frames[REGISTER_ENDPOINTS]),
@@ -305,7 +306,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
     memcpy(member->group, new->group, sizeof member->group);
     const char *group = new->group[0] != '\0' ? new->group : new->host;
     member->node.group = hash_bytes((const unsigned char *)group, strlen(group), 0);
-    memcpy(member->key, new->key, sizeof member->key);
+    memcpy(member->pass.key, new->key, sizeof member->pass.key);
     snprintf(member->name, sizeof member->name, "%s", new->name);
     for (unsigned n = controller->member_count + 1; member->name[0] == '\0'; n++) {
         char name[WIRE_NAME_MAX] = {0}; /* zeroed, as messages carry all of its bytes */
@@ -605,6 +606,19 @@ static void receive_gone(struct controller *controller, actor_id from, const str
     controller_send_outcome(controller, from, message->gone.request, 0, "");
 }
 
+static void receive_revoke(struct controller *controller, actor_id from, const struct message_revoke *revoke) {
+    char text[ERROR_TEXT_MAX];
+    int code = revoked_add(controller, revoke->serial, text, sizeof text);
+    if (code == 0) {
+        carry_out(controller); /* nodes that came by the token are fenced off first */
+        if (controller->phase < PHASE_LEAVE && !persist_all(controller)) {
+            return;
+        }
+        revoked_cut(controller);
+    }
+    controller_send_outcome(controller, from, revoke->request, code, text);
+}
+
 /* Adds a line to the report for the process that buys machines. */
 static void receive_note(struct controller *controller, actor_id from, const struct message *message) {
     struct controller_report *report = &controller->report;
@@ -827,6 +841,9 @@ void controller_receive(void *self, actor_id from, struct message *message) {
         break;
     case MESSAGE_NOTE:
         receive_note(controller, from, message);
+        break;
+    case MESSAGE_REVOKE:
+        receive_revoke(controller, from, &message->revoke);
         break;
     case MESSAGE_STATUS:
         receive_status(controller, from, message);

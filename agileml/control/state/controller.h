@@ -17,6 +17,7 @@
 #include "agileml/control/state/job_ranges.h"
 #include "agileml/control/state/pulses.h"
 #include "agileml/control/state/rebalance.h"
+#include "agileml/control/state/revoked.h"
 #include "agileml/control/state/silence.h"
 #include "agileml/control/state/stages.h"
 #include "agileml/control/state/store.h"
@@ -164,10 +165,16 @@ struct member_shown {
     uint64_t roles; /* digest of the partitions that it serves and follows */
 };
 
+/* By what the member was let in. */
+struct member_pass {
+    char key[WIRE_KEY_MAX]; /* its process's public key */
+    uint64_t token;         /* serial number of its token; 0: none */
+};
+
 struct member {
     struct plan_node node;
     char name[WIRE_NAME_MAX];
-    char key[WIRE_KEY_MAX]; /* its process's public key */
+    struct member_pass pass;
     char host[WIRE_HOST_MAX];
     char group[WIRE_NAME_MAX]; /* nodes of one group may fail together; empty: the host is the group */
     uint64_t process_id;
@@ -522,6 +529,7 @@ struct controller_features {
     struct rebalance rebalance;
     struct feeding feeding;
     struct waiting waiting;
+    struct revoked revoked;
 };
 
 struct controller {

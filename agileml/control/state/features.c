@@ -8,6 +8,7 @@
 #include "agileml/control/state/pulses.h"
 #include "agileml/control/state/readers.h"
 #include "agileml/control/state/rebalance.h"
+#include "agileml/control/state/revoked.h"
 #include "agileml/control/state/silence.h"
 #include "agileml/control/state/stages.h"
 #include "agileml/control/state/strategies.h"
@@ -18,7 +19,7 @@
 static const struct feature *const table[] = {
     &silence_feature,    &pulses_feature,  &answers_feature,   &accusations_feature,
     &strategies_feature, &stages_feature,  &rebalance_feature, &feeding_feature,
-    &app_notes_feature,  &waiting_feature, &readers_feature,
+    &app_notes_feature,  &waiting_feature, &revoked_feature,   &readers_feature,
 };
 enum { FEATURES = sizeof table / sizeof *table };
 

@@ -158,7 +158,7 @@ struct buffer *controller_plan_nodes(const struct controller *controller, bool d
                                      .tier = member->node.tier,
                                      .threads = member->node.threads};
         memcpy(record->name, member->name, sizeof record->name);
-        memcpy(record->key, member->key, sizeof record->key);
+        memcpy(record->key, member->pass.key, sizeof record->key);
         records->size += sizeof *record;
     }
     return records;

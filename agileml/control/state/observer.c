@@ -45,6 +45,8 @@ static uint64_t *request_number(struct message *request) {
         return &request->gone.request;
     case MESSAGE_NOTE:
         return &request->note.request;
+    case MESSAGE_REVOKE:
+        return &request->revoke.request;
     default:
         assert(request->type == MESSAGE_EVICT);
         return &request->evict.request;

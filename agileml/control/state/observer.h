@@ -8,7 +8,6 @@
 #include "agileml/net/io.h"
 #include "agileml/wire/report_line.h"
 
-
 enum {
     OBSERVER_BURST = 256, /* lines after which more are requested at once: half of CONTROLLER_BURST_MAX */
     OBSERVER_REQUESTS_MAX = WIRE_NODES_MAX,
@@ -36,8 +35,8 @@ void observer_ask_lines(struct observer *observer);
 /* Requests STATUS. The controller always answers, after the lines that were requested before. */
 void observer_ask_status(struct observer *observer, uint64_t request);
 
-/* Takes over a request (ALLOCATION, CHECKPOINT_NOW, EVICT, GONE or NOTE), gives it a number and sends it. Returns the
- * number; 0: the job has ended, or OBSERVER_REQUESTS_MAX requests wait for their answers. */
+/* Takes over a request (ALLOCATION, CHECKPOINT_NOW, EVICT, GONE, NOTE or REVOKE), gives it a number and sends it.
+ * Returns the number; 0: the job has ended, or OBSERVER_REQUESTS_MAX requests wait for their answers. */
 uint64_t observer_request(struct observer *observer, struct message *request);
 /* Does the same for EVICT or GONE, and adds the frame with the nodes' names. */
 uint64_t observer_request_nodes(struct observer *observer, struct message request, const char *const *nodes,

@@ -110,11 +110,12 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
                     each(job.stopping) each(job.final) each(recovery.redone_until) each(job.resume)                    \
                         each(checkpoint.kept) each(crashes.known) each(report.observers) each(report.observer_count)   \
                             each(save.attempt) each(plan.strategy) each(plan.next_strategy) each(plan.strategy_from)   \
-                                each(change.strategy) each(job.resumed_clocks) each(job.resumed_strategy)
+                                each(change.strategy) each(job.resumed_clocks) each(job.resumed_strategy)              \
+                                    each(features.revoked)
 
 #define MEMBER_FIELDS(each)                                                                                            \
-    each(node) each(name) each(key) each(host) each(group) each(process_id) each(threads_max) each(state) each(loaded) \
-        each(stay) each(planned) each(settled) each(reported.clock)
+    each(node) each(name) each(pass) each(host) each(group) each(process_id) each(threads_max) each(state)             \
+        each(loaded) each(stay) each(planned) each(settled) each(reported.clock)
 
 /* The fields of a member that change with progress. */
 struct stored_member {

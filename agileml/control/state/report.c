@@ -4,6 +4,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/control/state/controller_private.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -514,6 +515,11 @@ static json_t *status_node(const struct controller *controller, const struct mem
     report_set_whole(object, "items", member->usage.items);
     report_numbers(object, REPORT_STATUS, &member->usage.numbers);
     set_speed(object, controller, member, slowness);
+    if (member->pass.token != 0) {
+        char serial[17];
+        snprintf(serial, sizeof serial, "%016" PRIx64, member->pass.token);
+        json_object_set_new(object, "token", json_string(serial));
+    }
     report_set_whole(object, "silent_ms", silence_of(member, controller_now(controller)) / 1000);
     return object;
 }
