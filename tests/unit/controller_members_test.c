@@ -83,8 +83,9 @@ TEST(a_long_clock_is_no_failure) {
     }
 }
 
-/* Lets `us` pass, in which node 0 waits for rows of node 1, and node 1 says that it `waits`. */
-static void stand_still(struct fake *fake, uint64_t us, enum node_waits waits) {
+/* Lets `us` pass, in which node 0 waits for rows of node 1, and node 1 says that it `waits`; with `reads`, node 0 reads
+ * more and more bytes. */
+static void stand(struct fake *fake, uint64_t us, enum node_waits waits, bool reads) {
     for (uint64_t passed = 0; passed < us; passed += HEARTBEAT_MS * UINT64_C(1000)) {
         for (unsigned n = 0; n < 2; n++) {
             struct message message = {.type = MESSAGE_HEARTBEAT};
@@ -95,6 +96,7 @@ static void stand_still(struct fake *fake, uint64_t us, enum node_waits waits) {
                                                            .ready = fake->controller.plan.version,
                                                            .waits = n == 0 ? NODE_WAITS_ROWS : (uint8_t)waits,
                                                            .waits_on = n == 0 ? node(1) : ACTOR_NONE};
+            message.heartbeat.numbers.bytes_read = reads && n == 0 ? fake->io.now_us : 0;
             give(fake, n, &message);
             forget(fake);
         }
@@ -102,6 +104,10 @@ static void stand_still(struct fake *fake, uint64_t us, enum node_waits waits) {
         tick(fake, HEARTBEAT_MS * UINT64_C(500));
         forget(fake);
     }
+}
+
+static void stand_still(struct fake *fake, uint64_t us, enum node_waits waits) {
+    stand(fake, us, waits, false);
 }
 
 static bool status_has(struct fake *fake, const char *text) {
@@ -134,6 +140,28 @@ TEST(a_standstill_is_told) {
     stand_still(fake, timeout_us, NODE_WAITS_COMMIT);
     assert_int_equal(lines_with(fake, "for clock 2: node-1"), 2);
     assert_int_equal(fake->controller.member_count, 2);
+}
+
+/* It also is one when things move, but no clock is completed. */
+TEST(a_job_without_clocks_stands_still) {
+    const uint64_t timeout_us = TIMEOUT_MS * UINT64_C(1000);
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+    fake_start(fake);
+    begin(fake);
+    stand(fake, timeout_us * 5, NODE_WAITS_COMMIT, true);
+    assert_int_equal(lines_with(fake, "\"event\":\"waiting\""), 0);
+    assert_false(status_has(fake, "waiting_for"));
+    stand(fake, timeout_us * 2, NODE_WAITS_COMMIT, true);
+    assert_int_equal(lines_with(fake, "for clock 1: node-1 (waits for rows of two), two (waits for a commit)"), 1);
+    assert_true(status_has(fake, "\"waiting_for\":\"clock 1: "));
+    stand(fake, timeout_us * 4, NODE_WAITS_COMMIT, true);
+    assert_int_equal(lines_with(fake, "\"event\":\"waiting\""), 1);
+    stand(fake, timeout_us * 3, NODE_WAITS_COMMIT, true);
+    assert_int_equal(lines_with(fake, "\"event\":\"waiting\""), 2);
+    progress(fake, 0, 1);
+    progress(fake, 1, 1);
+    stand(fake, timeout_us * 5, NODE_WAITS_COMMIT, true);
+    assert_int_equal(lines_with(fake, "\"event\":\"waiting\""), 2);
 }
 
 /* A server does not promise its part of a checkpoint. Each attempt is put off, but the wait is not extended. */

@@ -14,7 +14,7 @@
 enum {
     NAMED_MAX = 3,    /* nodes that a text names; of the others it has the number */
     STILL_CLOCKS = 4, /* a standstill is told when it lasts so many times as long as the last clock ... */
-    STILL_WORK = 6,   /* ... and while all that are awaited work, so many failure timeouts */
+    STILL_WORK = 6,   /* ... and while all that are awaited work, or other things move, so many times that long */
 };
 
 /* ---- What is awaited ---- */
@@ -208,7 +208,7 @@ static void receive(struct controller *controller, actor_id from, struct member 
 }
 
 static void tell(struct controller *controller, const char *text) {
-    const double seconds = (double)controller->features.waiting.still_us / 1e6;
+    const double seconds = (double)controller->features.waiting.stands_us / 1e6;
     char reason[WAITING_TEXT_MAX + 32];
     snprintf(reason, sizeof reason, "for %.1f s, for %s", seconds, text);
     json_t *object = report_new_event(controller, "waiting", NULL, 0);
@@ -217,36 +217,47 @@ static void tell(struct controller *controller, const char *text) {
     controller_report(controller, report_line_text(object, false));
 }
 
+/* Finds out how long the job has stood still. It also does when plans, epochs and nodes come and go, but no clock is
+ * completed for longer than `most_us`. */
+static void look(struct controller *controller, uint64_t passed_us, uint64_t most_us) {
+    struct waiting *waiting = &controller->features.waiting;
+    const uint64_t completed = controller->progress.completed;
+    const uint64_t digest = digest_of(controller);
+    waiting->still_us = digest != waiting->digest ? 0 : waiting->still_us + passed_us;
+    waiting->digest = digest;
+    bool clocks = completed != waiting->completed || controller->phase != PHASE_TRAIN;
+    waiting->no_clock_us = clocks ? 0 : waiting->no_clock_us + passed_us;
+    waiting->completed = completed;
+    waiting->stands_us = waiting->no_clock_us > most_us ? waiting->no_clock_us : waiting->still_us;
+    waiting->told_us = waiting->stands_us == 0 ? 0 : waiting->told_us;
+}
+
 /* A standstill is told after a failure timeout, and again each time that it has become twice as long. */
 static void check(struct controller *controller, uint64_t now_us) {
     struct waiting *waiting = &controller->features.waiting;
     const uint64_t timeout_us = controller->options.timeout_ms * UINT64_C(1000);
     const uint64_t most_us = controller->options.heartbeat_ms * UINT64_C(2000); /* between two calls in time */
     uint64_t passed_us = controller_passed_us(&waiting->checked_us, now_us, most_us);
-    uint64_t digest = digest_of(controller);
-    bool moved = digest != waiting->digest;
-    waiting->digest = digest;
-    waiting->still_us = moved ? 0 : waiting->still_us + passed_us;
-    waiting->told_us = moved ? 0 : waiting->told_us;
     uint64_t least_us = STILL_CLOCKS * controller->clocks.lasted_us;
     least_us = least_us > timeout_us ? least_us : timeout_us;
+    look(controller, passed_us, STILL_WORK * least_us);
     least_us = least_us > 2 * waiting->told_us ? least_us : 2 * waiting->told_us;
     char text[WAITING_TEXT_MAX];
-    if (waiting->still_us > least_us && controller->phase < PHASE_ENDED) {
+    if (waiting->stands_us > least_us && controller->phase < PHASE_ENDED) {
         bool all_work = waiting_describe(controller, text);
-        if (text[0] != '\0' && (!all_work || waiting->still_us > STILL_WORK * timeout_us)) {
-            waiting->told_us = waiting->still_us;
+        if (text[0] != '\0' && (!all_work || waiting->stands_us > STILL_WORK * timeout_us)) {
+            waiting->told_us = waiting->stands_us;
             tell(controller, text);
         }
     }
 }
 
 static void report(const struct controller *controller, json_t *object, enum report_type type) {
-    const uint64_t still_us = controller->features.waiting.still_us;
+    const uint64_t stands_us = controller->features.waiting.stands_us;
     char text[WAITING_TEXT_MAX];
-    if (type == REPORT_STATUS && still_us > controller->options.timeout_ms * UINT64_C(500) &&
+    if (type == REPORT_STATUS && stands_us > controller->options.timeout_ms * UINT64_C(500) &&
         (waiting_describe(controller, text), text[0] != '\0')) {
-        report_set_real(object, "waiting_seconds", (double)still_us / 1e6);
+        report_set_real(object, "waiting_seconds", (double)stands_us / 1e6);
         json_object_set_new(object, "waiting_for", json_string(text));
     }
 }

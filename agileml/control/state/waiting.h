@@ -14,10 +14,13 @@ struct member_waiting {
 };
 
 struct waiting {
-    uint64_t digest;     /* of all that moves */
-    uint64_t still_us;   /* how long that has not changed, without time in which this controller was stopped */
-    uint64_t told_us;    /* `still_us` at the last line; 0: there is none about this standstill */
-    uint64_t checked_us; /* when that was last looked at; 0: not yet */
+    uint64_t digest;      /* of all that moves */
+    uint64_t still_us;    /* how long that has not changed, without time in which this controller was stopped */
+    uint64_t completed;   /* the last completed clock */
+    uint64_t no_clock_us; /* the same for that, while the job trains */
+    uint64_t stands_us;   /* how long the job has stood still, by one of both; 0: it does not */
+    uint64_t told_us;     /* `stands_us` at the last line; 0: there is none about this standstill */
+    uint64_t checked_us;  /* when that was last looked at; 0: not yet */
 };
 
 extern const struct feature waiting_feature;
