@@ -426,7 +426,7 @@ static int64_t default_iterations(const struct mlr *mlr, int64_t clocks) {
 /* Sets the job's clocks and iterations, and how the rate falls over them. */
 static void choose_clocks(aml_worker *worker, struct mlr *mlr, struct aml_app *app) {
     double steps = fmax(round(samples_input_training(&mlr->input) / (double)mlr->chosen.batch), 1);
-    /* With one step per clock, the number of nodes changes only the speed. */
+    /* One step per clock, so that without local steps the number of nodes changes only the speed. */
     int64_t clocks = (int64_t)fmin(steps, CLOCKS_MAX);
     int64_t given = aml_iterations(worker);
     clocks = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : clocks;

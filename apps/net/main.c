@@ -295,7 +295,7 @@ static int net_configure(aml_worker *worker, struct aml_app *app) {
     choose_scale(worker, net);
     app->tables[PARAMETERS].rows = (net->network.parameters + ROW_WIDTH - 1) / ROW_WIDTH;
     app->item_bytes = ((size_t)input->survey.features + 1) * sizeof(float);
-    /* With one step per clock, the number of nodes changes only the speed. */
+    /* One step per clock, so that without local steps the number of nodes changes only the speed. */
     double samples = samples_input_training(input);
     double batch = net->batch > 0 ? (double)net->batch : fmin(fmax(floor(samples / PASS_STEPS), 1), BATCH);
     double steps = samples / batch;
