@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECOND_US = 1000 * 1000, SAVES_FAIL_MAX = 3 };
+enum { SECOND_US = 1000 * 1000, SAVES_FAIL_MAX = 3, LARGE_BY_CHANCE = 500 /* nodes, in other campaigns */ };
 
 static const uint64_t SAVE_SALT = UINT64_C(0x534156454D4F4445);
 
@@ -371,7 +371,7 @@ static unsigned draw_size(struct cluster *cluster) {
         return (unsigned)cluster_between(cluster, least, least == 1 ? 2 : cluster_one_in(cluster, 4) ? 32 : 8);
     }
     if (cluster_one_in(cluster, 400) || cluster->options.large) {
-        return (unsigned)cluster_between(cluster, 200, CLUSTER_NODES_MAX);
+        return (unsigned)cluster_between(cluster, 200, cluster->options.large ? CLUSTER_NODES_MAX : LARGE_BY_CHANCE);
     }
     return (unsigned)cluster_between(cluster, 2,
                                      cluster_one_in(cluster, 20)  ? 60

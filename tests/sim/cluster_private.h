@@ -13,11 +13,11 @@
 #include "workers/process/pulse.h"
 
 enum {
-    CLUSTER_MACHINES = 1024,
+    CLUSTER_MACHINES = 2048,
     CLUSTER_CONTROLLER = 0, /* the controller's machine */
     CLUSTER_OPERATOR = 1,   /* of the operator and the run's own timers: never paused, cut off or removed */
     CLUSTER_FIRST_NODE = 2, /* machines from here on are the nodes' */
-    CLUSTER_NODES_MAX = 500,
+    CLUSTER_NODES_MAX = 1000,
     CLUSTER_SERVERS_MAX = 3,
     CLUSTER_PARTITIONS_MAX = 32,
     CLUSTER_STALE_EXTRA = 3, /* extra staleness that MISTAKE_STALE_WORKER allows */

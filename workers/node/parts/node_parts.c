@@ -157,6 +157,7 @@ static bool parts_fetch(struct node *node, const struct node_set *set) {
     for (uint32_t r = 0; r < parts->count; r++) {
         parts->readers[r].failed = r == parts->index;
     }
+    parts->left = parts->count - 1;
     if (!parts->read) {
         parts->began_us = node_now(node);
         node->work.reading = true;
@@ -199,9 +200,16 @@ static void ask(struct node *node, struct parts_way *way, bool repeats) {
     node_send_by(node, reader->server, reader->node, &question);
 }
 
+/* Asks the reader of the part no more for this set. */
+static void reader_leave(struct node_parts *parts, uint32_t part) {
+    assert(!parts->readers[part].failed && parts->left > 0);
+    parts->readers[part].failed = true;
+    parts->left--;
+}
+
 /* Gives up the way. Our own process then reads what its reader has. */
 static void way_fail(struct node_parts *parts, struct parts_way *way) {
-    parts->readers[way->part].failed = true;
+    reader_leave(parts, way->part);
     way_end(way);
 }
 
@@ -221,7 +229,7 @@ static void way_begin(struct node *node, struct parts_way *way, const struct nod
     uint32_t count = hooks->lacks_pieces(hooks->context, set, part, shards);
     if (count == 0) {
         free(shards);
-        node_parts(node)->readers[part].failed = true; /* nothing more is wanted of it */
+        reader_leave(node_parts(node), part); /* nothing more is wanted of it */
         return;
     }
     *way = (struct parts_way){.busy = true, .part = part, .shards = shards, .count = count};
@@ -233,18 +241,21 @@ static void way_begin(struct node *node, struct parts_way *way, const struct nod
  * its way. */
 static bool take_more(struct node *node, const struct node_set *set) {
     struct node_parts *parts = node_parts(node);
-    bool busy = false;
+    uint32_t busy = 0;
+    for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
+        busy += parts->ways[w].busy ? 1 : 0;
+    }
     for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
         struct parts_way *way = &parts->ways[w];
-        for (uint32_t r = 1; r < parts->count && !way->busy; r++) {
+        for (uint32_t r = 1; r < parts->count && !way->busy && parts->left > busy; r++) {
             uint32_t part = (parts->index + r) % parts->count;
             if (!parts->readers[part].failed && !part_is_asked(parts, part)) {
                 way_begin(node, way, set, part);
+                busy += way->busy ? 1 : 0;
             }
         }
-        busy = busy || way->busy;
     }
-    return busy;
+    return busy > 0;
 }
 
 /* Ends ways to nodes that are lost, silent, or too late. Repeats questions to nodes that had not read their part
@@ -259,7 +270,9 @@ static void look_after_ways(struct node *node) {
         if (!way->busy) {
             continue;
         }
-        bool lost = node_server_of(node, parts->readers[way->part].node) == ACTOR_NONE;
+        bool planned = way->version == node->plan.terms.version; /* a look at all endpoints takes long */
+        bool lost = !planned && node_server_of(node, parts->readers[way->part].node) == ACTOR_NONE;
+        way->version = node->plan.terms.version;
         bool late = way->later ? now - way->since_us >= patience_us : now - way->asked_us >= node_timeout_us(node);
         if (lost || late) {
             way_fail(parts, way);

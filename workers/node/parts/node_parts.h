@@ -44,6 +44,7 @@ struct parts_way {
     uint64_t asked_us; /* when the question was sent first */
     uint64_t due_us;   /* when to ask again */
     uint64_t since_us; /* when the reader was asked for these shards first */
+    uint64_t version;  /* of the plan in which the reader was last looked for */
     uint32_t *shards;  /* the shards that were requested */
     uint32_t count;
     unsigned char *bytes;
@@ -63,6 +64,7 @@ struct node_parts {
     struct parts_reader *readers; /* [count] */
     bool read;                    /* the process has read this node's part */
     unsigned set;                 /* the number of the set that lacks pieces; 0: none */
+    uint32_t left;                /* readers, but for this node, that have not failed */
     uint64_t claim;               /* number of the last question */
     uint64_t began_us, read_us;   /* when the reading of our part began, and how long it took */
     struct parts_way ways[NODE_PARTS_WAYS];
