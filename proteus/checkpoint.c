@@ -1,9 +1,6 @@
 /* proteus checkpoint: has a job's controller write a checkpoint now, and waits for it. */
-#include "agileml/base/printable.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
-
-#include <stdio.h>
 
 /* A checkpoint may take long. Meanwhile the answers to STATUS show that the controller is alive. */
 static void ask_checkpoint(void *context, struct observer *observer) {
@@ -28,13 +25,7 @@ static const char USAGE[] = "usage: proteus checkpoint --controller tcp://HOST:P
                             "it, and prints its iteration, clock and folder.";
 
 static int tell_outcome(void *context, struct error *error) {
-    struct message_outcome *outcome = context;
-    if (outcome->code != 0) {
-        return error_set(error, outcome->code, "%s", outcome->text);
-    }
-    text_make_printable(outcome->text);
-    printf("%s\n", outcome->text);
-    return 0;
+    return operator_print_outcome(context, error);
 }
 
 int command_checkpoint(int argc, char **argv) {

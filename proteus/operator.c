@@ -2,6 +2,7 @@
 #include "proteus/operator.h"
 
 #include "agileml/base/log.h"
+#include "agileml/base/printable.h"
 #include "agileml/net/zmq.h"
 #include "proteus/job_options.h"
 
@@ -139,6 +140,15 @@ static int operator_run(const struct operator_options *options, const struct ope
         net_close(conversation.net);
     }
     return result;
+}
+
+int operator_print_outcome(struct message_outcome *outcome, struct error *error) {
+    if (outcome->code != 0) {
+        return error_set(error, outcome->code, "%s", outcome->text);
+    }
+    text_make_printable(outcome->text);
+    printf("%s\n", outcome->text);
+    return 0;
 }
 
 int operator_main(const struct operator_call *call, int argc, char **argv) {

@@ -38,6 +38,9 @@ struct operator_call {
     void *context;
 };
 
+/* For `tell` of a command whose answer is an OUTCOME: prints its text, or returns its error. */
+int operator_print_outcome(struct message_outcome *outcome, struct error *error);
+
 /* Runs the command: reads its command line, sends requests, prints the answer, logs an error. Returns the exit
  * status. */
 int operator_main(const struct operator_call *call, int argc, char **argv);

@@ -1,10 +1,8 @@
 /* proteus revoke: has a job's controller let nobody in by a token any more, and cut off who came by it. */
-#include "agileml/base/printable.h"
 #include "agileml/net/key.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +18,8 @@ static const char USAGE[] = "usage: proteus revoke --controller tcp://HOST:PORT 
                             "'proteus keygen' and 'proteus status --json' show. From now on nobody is let in\n"
                             "by it. Nodes that came by it are not trusted any more: they are cut off at once,\n"
                             "as lost ones, and others do their work again (with --stage traditional the job\n"
-                            "then ends). Commands and observers that came by it are cut off, too.";
+                            "then ends). Commands and observers that came by it are cut off, too. --key must\n"
+                            "be the job's key: no token lets its holder revoke.";
 
 static void ask_revoke(void *context, struct observer *observer) {
     const struct revoke_call *call = context;
@@ -83,13 +82,7 @@ static int take_token(void *context, char *const *operands, int count, const cha
 }
 
 static int tell_outcome(void *context, struct error *error) {
-    struct message_outcome *outcome = &((struct revoke_call *)context)->outcome;
-    if (outcome->code != 0) {
-        return error_set(error, outcome->code, "%s", outcome->text);
-    }
-    text_make_printable(outcome->text);
-    printf("%s\n", outcome->text);
-    return 0;
+    return operator_print_outcome(&((struct revoke_call *)context)->outcome, error);
 }
 
 int command_revoke(int argc, char **argv) {

@@ -205,7 +205,7 @@ bool plan_unpacks(const struct message *packed, const struct plan_view *now) {
 int plan_unpack(const struct message *packed, const struct plan_view *now, struct plan_view *plan,
                 struct error *error) {
     struct message message = {0};
-    const struct buffer *frame = packed->frames[0];
+    const struct buffer *frame = packed->frames[RECORDS_FRAME];
     struct buffer *before = image_of(packed->packed_plan.base != 0 ? now : NULL);
     struct buffer *image = buffer_new(packed->packed_plan.bytes);
     ZSTD_DCtx *context = ZSTD_createDCtx();

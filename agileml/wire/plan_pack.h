@@ -1,5 +1,6 @@
 /* Plans as they cross the network, in PACKED_PLAN: compressed, and as what differs from an earlier plan that the
- * receiver has. A change of one node of a thousand so costs some hundred bytes a receiver, not some hundred thousand.
+ * receiver has. In a cluster of a thousand nodes, the change of one costs each receiver some hundred bytes, where the
+ * plan has some hundred thousand.
  *
  * A plan is laid out as an image: the PLAN's head, the number of records of each frame, and the frames. Assignments lie
  * there field by field, their `first` as the difference to where the assignment before ends, shards as differences to

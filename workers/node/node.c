@@ -495,7 +495,8 @@ static void send_servers(struct node *node, const struct message *message) {
     }
 }
 
-/* Unpacks a plan that replaces ours. The controller sends a plan again and whole if we don't obey it. */
+/* Unpacks a plan that replaces ours. False: it does not, or starts from another plan than ours; our HEARTBEAT shows
+ * that, and the controller then sends the whole plan. */
 static bool unpack_plan(struct node *node, const struct message *packed, struct plan_view *plan) {
     struct error error = {0};
     if (!plan_unpacks(packed, &node->plan)) {

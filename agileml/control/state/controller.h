@@ -38,7 +38,7 @@ enum {
     CONTROLLER_JOIN_WAIT_US = 50 * 1000,
     CONTROLLER_NOTICE_PART = 20,  /* after an eviction the next plan waits at most this fraction (1/20) of the notice */
     CONTROLLER_PLAN_SEND_US = 20, /* approximate time to send a plan to one node */
-    /* Changes that come one by one wait for each other this long for each node: every plan goes to every node. */
+    /* From a plan to the next change that need not hurry, for each member: every plan goes to every member. */
     CONTROLLER_CHANGE_GAP_US = 10 * 1000,
     /* When several machines are expected, the plan for the first of them waits this long for the others. */
     CONTROLLER_EXPECTED_WAIT_US = 3 * 1000 * 1000,
@@ -247,7 +247,7 @@ struct clock_window {
     unsigned count, capacity;
 };
 
-/* How many origins a clock has by a version of the plan. */
+/* The number of origins that a clock has under a version of the plan. */
 struct clock_origins {
     uint64_t clock, version;
     unsigned count;
@@ -257,7 +257,7 @@ struct clock_origins {
  * stored. */
 struct controller_clocks {
     struct clock_window *window; /* clock c is at index c % entries */
-    struct clock_origins origins; /* of the clock that was looked at last */
+    struct clock_origins origins; /* of the clock for which progress.c has counted them last */
     uint64_t completed_us;       /* when this controller last completed a clock; 0: it has completed none */
     uint64_t lasted_us;          /* how long that clock took */
     uint64_t worked_us;          /* how long the clocks of the iteration under way took, without evaluations */
@@ -387,9 +387,9 @@ struct controller_job {
 /* The plan in force. change.c changes it; recover.c changes it when an epoch begins. */
 struct controller_plan {
     struct plan_view view;   /* the PLAN message as sent */
-    struct plan_view before; /* the version before it; none: not since this controller's start */
-    struct message whole;    /* `view` as PACKED_PLAN; not packed yet: no frame */
-    struct message changed;  /* the same for those that have `before` */
+    struct plan_view before; /* the plan before `view`; empty: this controller has made no other */
+    struct message whole;    /* `view` as PACKED_PLAN; no frame: it is not packed yet */
+    struct message changed;  /* the same for members to which `before` was sent last */
     uint64_t epoch, version; /* the highest numbers that were ever used */
     enum stage stage;
     struct wire_placement *placement; /* by partition */

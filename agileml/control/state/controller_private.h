@@ -97,7 +97,7 @@ void controller_admit_members(struct controller *controller);
  * hundreds of members are evicted at once, one plan per eviction would fill the controller's link for many seconds. */
 uint64_t controller_plan_sent_us(const struct controller *controller);
 /* Returns when nodes that join or leave now get a plan if nothing hurries: a moment later, as more may come, and some
- * time after the last plan, the longer the more members there are. Nodes that come and go one by one so share plans. */
+ * time after the last plan, the longer the more members there are. So nodes that come and go one by one share plans. */
 uint64_t controller_replan_us(const struct controller *controller);
 /* Returns how long the member has been silent, in microseconds. */
 static inline uint64_t silence_of(const struct member *member, uint64_t now_us) {

@@ -69,8 +69,8 @@ void expected_replan(struct controller *controller) {
     }
     uint64_t wait_us = controller_replan_us(controller);
     uint64_t most_us = first_us + CONTROLLER_EXPECTED_WAIT_US;
-    bool more = controller->expected.count > 0 && !leaving && most_us > wait_us;
     most_us = most_us > now_us ? most_us : now_us;
+    bool more = controller->expected.count > 0 && !leaving;
     uint64_t due_us = more || most_us < wait_us ? most_us : wait_us;
     bool sooner = leaving && controller->change.due && controller->change.due_us < due_us;
     controller->change.due_us = sooner ? controller->change.due_us : due_us;

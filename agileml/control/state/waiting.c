@@ -14,7 +14,7 @@
 enum {
     NAMED_MAX = 3,    /* nodes that a text names; of the others it has the number */
     STILL_CLOCKS = 4, /* a standstill is told when it lasts so many times as long as the last clock ... */
-    STILL_WORK = 6,   /* ... and while all that are awaited work, or other things move, so many times that long */
+    STILL_WORK = 6,   /* ... or so many times that, while all awaited nodes work or while other things move */
 };
 
 /* ---- What is awaited ---- */

@@ -270,7 +270,7 @@ static void look_after_ways(struct node *node) {
         if (!way->busy) {
             continue;
         }
-        bool planned = way->version == node->plan.terms.version; /* a look at all endpoints takes long */
+        bool planned = way->version == node->plan.terms.version; /* then its reader was found in this plan */
         bool lost = !planned && node_server_of(node, parts->readers[way->part].node) == ACTOR_NONE;
         way->version = node->plan.terms.version;
         bool late = way->later ? now - way->since_us >= patience_us : now - way->asked_us >= node_timeout_us(node);
