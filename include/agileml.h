@@ -47,6 +47,7 @@ enum {
     AML_VARIED_ROWS_MAX = 1 << 20, /* rows that a varied item names, in all its runs together */
     AML_VARIED_RUNS_MAX = 16,      /* number of runs of a varied item */
     AML_TRANSFORMS_MAX = 16,
+    AML_PHASES_MAX = 32,
     AML_INPUT_MARKS_MAX = 8, /* marks that a process reports */
     AML_INPUT_MARK_BYTES_MAX = 31,
     AML_NOTES_MAX = 64,      /* different notes shown for a job */
@@ -234,6 +235,12 @@ struct aml_app {
     /* Default of --clocks-per-iteration; 0: 1. `configure` may set it. If the option is given, `configure` finds its
      * value here, and the option takes precedence. */
     int64_t clocks_per_iteration;
+    /* Advanced. How many clocks in turn work on each part of an iteration, at most AML_PHASES_MAX: its phases
+     * (aml_phase). Use it where a step needs what other items' steps before it have changed, as in a graph's layers.
+     * 0: 1. clocks_per_iteration counts all these clocks: it must be a multiple, and is by default the number of
+     * phases. Each phase calls `clock` with the same items; an item counts once in the report. Clocks are evaluated
+     * only after a part's last phase. `configure` may set it. Excludes transforms, and all strategies but ssgd. */
+    unsigned phases;
     int64_t evaluate_every; /* default of --evaluate-every; 0: 1 */
     /* Default of --strategy, with `strategies`; NULL: ssgd. `configure` may set it. It gives way to ssgd where an
      * option excludes it: --lots, --compress, --flush-early. */
@@ -467,7 +474,8 @@ size_t aml_slice(const aml_worker *worker, size_t count, size_t done);
 uint64_t aml_clock(const aml_worker *worker);     /* the clock worked on (with local steps, the first of these) or
                                                      evaluated, from 1; in `finish` the last */
 uint64_t aml_iteration(const aml_worker *worker); /* the iteration that the clock belongs to, from 1 */
-unsigned aml_clocks_per_iteration(const aml_worker *worker);
+unsigned aml_clocks_per_iteration(const aml_worker *worker); /* with aml_app.phases, those of all phases */
+unsigned aml_phase(const aml_worker *worker); /* the clock's phase, from 0 to aml_app.phases - 1; 0 without phases */
 /* In `evaluate`: returns 1 when this is the evaluation of the job's last clock, in all processes. An app that
  * measures something only in some iterations should also measure it then, so that the job ends with metrics of its
  * final state. */

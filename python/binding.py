@@ -104,6 +104,7 @@ struct aml_app {
     int read_only_emits;
     int64_t iterations;
     int64_t clocks_per_iteration;
+    unsigned phases;
     int64_t evaluate_every;
     const char *strategy;
     int (*configure)(aml_worker *worker, struct aml_app *app);
@@ -188,6 +189,7 @@ int aml_scan(aml_worker *worker, unsigned table,
 uint64_t aml_clock(const aml_worker *worker);
 uint64_t aml_iteration(const aml_worker *worker);
 unsigned aml_clocks_per_iteration(const aml_worker *worker);
+unsigned aml_phase(const aml_worker *worker);
 int aml_last(const aml_worker *worker);
 size_t aml_slice(const aml_worker *worker, size_t count, size_t done);
 enum aml_strategy { AML_SSGD, AML_SMA, AML_ADPSGD, ... };

@@ -91,6 +91,7 @@ static const struct layout LAYOUTS[] = {
                            ID(registration.job.digest),
                            U32(registration.job.staleness, WIRE_STALENESS_MAX),
                            U32(registration.job.clocks_per_iteration, 1U << 20),
+                           U32(registration.job.phases, WIRE_PHASES_MAX),
                            U32(registration.job.local_steps, WIRE_LOCAL_STEPS_MAX),
                            U8(registration.job.strategy, STRATEGY_AUTO),
                            U32(registration.job.ssgd_iterations, 1U << 20),

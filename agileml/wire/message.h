@@ -22,7 +22,7 @@
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 34,
+    WIRE_VERSION = 35,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -34,6 +34,7 @@ enum {
     WIRE_TEXT_MAX = ERROR_TEXT_MAX, /* an error's text */
     WIRE_TABLES_MAX = 16,
     WIRE_METRICS_MAX = 16,
+    WIRE_PHASES_MAX = 32,   /* of each part of an iteration */
     WIRE_OPTIONS_MAX = 128, /* of an app, the library's included */
     WIRE_OPTION_MAX = 64,   /* bytes of an option's name or value, the final 0 included */
     WIRE_TOTALS = 16,       /* the first half are sums over nodes, the second half maxima */
@@ -139,6 +140,7 @@ struct job_terms {
     uint64_t digest;               /* hash of what the app is made of: tables, metrics, the form of items */
     uint32_t staleness;            /* s of SSP, at most WIRE_STALENESS_MAX */
     uint32_t clocks_per_iteration; /* >= 1 */
+    uint32_t phases;               /* clocks in turn that work on each part of an iteration; 0: one (job_phases) */
     uint32_t local_steps;          /* parts of an iteration that a clock works on, unless under S-SGD; >= 1 */
     uint8_t strategy;              /* enum strategy (collective/strategy.h) */
     uint32_t ssgd_iterations;      /* the first iterations, in which each strategy is S-SGD */
@@ -147,6 +149,17 @@ struct job_terms {
     double tolerance;              /* stop when the objective's relative change stays below this; 0: never */
     uint32_t tolerance_iterations; /* iterations in a row in which the change must stay below `tolerance` */
 };
+
+/* Returns in how many clocks in turn each part of an iteration is worked on (aml_app.phases). It divides
+ * clocks_per_iteration. */
+static inline uint32_t job_phases(const struct job_terms *job) {
+    return job->phases > 0 ? job->phases : 1;
+}
+
+/* Whether items count in this clock: an item counts once an iteration, in its last phase. */
+static inline bool job_counts_items(const struct job_terms *job, uint64_t clock) {
+    return clock % job_phases(job) == 0;
+}
 
 static inline struct strategy_clocks job_clocks(const struct job_terms *job) {
     return (struct strategy_clocks){.per_iteration = job->clocks_per_iteration, .local_steps = job->local_steps};
@@ -672,7 +685,7 @@ enum node_state {
 
 /* What a node waits for before it can begin its next work. */
 enum node_waits {
-    NODE_WAITS_NOT, /* it works */
+    NODE_WAITS_NOT,     /* it works */
     NODE_WAITS_INPUT,   /* its data: it reads, or asks other nodes, or the controller has not compared it */
     NODE_WAITS_ROWS,    /* the state of rows, of a server */
     NODE_WAITS_COMMIT,  /* a commit point, of a server */

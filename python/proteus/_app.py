@@ -64,6 +64,8 @@ class App:
     iterations = 20          default of --iterations: passes over the data.
     clocks_per_iteration = 1  default of --clocks-per-iteration: parts of a pass, after each of which processes exchange
                              their updates. `configure` may set it.
+    phases = 1               how many clocks in turn work on each part of a pass: its phases (worker.phase). The default
+                             of clocks_per_iteration is then this number, and it must be a multiple of it.
     evaluate_every = 1       default of --evaluate-every: clocks from one evaluation to the next. An iteration's last
                              clock is evaluated in any case.
     """
@@ -72,7 +74,7 @@ class App:
     item = None
     item_rows: tuple = ()
     varied = evaluate_always = read_only_emits = lots = slices = strategies = False
-    iterations, clocks_per_iteration, evaluate_every = 20, 1, 1
+    iterations, clocks_per_iteration, phases, evaluate_every = 20, 1, 1, 1
 
     configure = begin = evaluate = finish = None
 
@@ -205,7 +207,9 @@ class _Program:
     def complete(self, seed):
         """Takes over what `configure` may have set."""
         app, struct = self.app, self.struct
-        struct.clocks_per_iteration = int(app.clocks_per_iteration)
+        struct.phases = int(app.phases)
+        clocks = int(app.clocks_per_iteration)
+        struct.clocks_per_iteration = clocks if clocks != 1 else max(1, struct.phases)
         struct.evaluate_always, struct.read_only_emits = int(app.evaluate_always), int(app.read_only_emits)
         struct.item_varied = int(app.varied)
         struct.lots, struct.slices, struct.strategies = int(app.lots), int(app.slices), int(app.strategies)

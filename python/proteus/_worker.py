@@ -577,6 +577,12 @@ class Worker:
         return lib.aml_clocks_per_iteration(self.handle)
 
     @property
+    def phase(self) -> int:
+        """The clock's phase, from 0 to the app's phases - 1."""
+        self.only_in(*AFTER_LOADING)
+        return lib.aml_phase(self.handle)
+
+    @property
     def last(self) -> bool:
         """Whether this is the evaluation of the job's last clock."""
         self.only_in("evaluate")

@@ -75,6 +75,32 @@ proteus.main(Stepped)
 """
 
 
+# Each vertex of a ring takes its neighbour's mark in phase 0 and puts it into its own row in phase 1: marks move on by
+# one vertex an iteration.
+PHASES_APP = """import proteus, numpy as np
+class Ring(proteus.App):
+    name, item, phases, iterations = "ring", np.int64, 2, 5
+    kept = proteus.Table(np.int64, width=1, rows=8, whole=True)
+    marks = proteus.Table(np.int64, width=1, rows=8, whole=True, start=lambda key: [key])
+    def read(self, worker):
+        yield np.arange(8)
+    def clock(self, worker, items):
+        if worker.phase != (worker.clock - 1) % 2 or worker.clocks_per_iteration != 2:
+            raise AssertionError(f"phase {worker.phase} of clock {worker.clock}")
+        kept, marks = worker.table("kept"), worker.table("marks")
+        numbers = np.array(items.data).ravel()
+        if worker.phase == 0:
+            kept.add(numbers, marks.read((numbers + 1) % 8) - kept.read(numbers))
+        else:
+            marks.add(numbers, kept.read(numbers) - marks.read(numbers))
+    def finish(self, worker):
+        keys, rows = worker.scan("marks")
+        if not (np.array(rows).ravel() == (np.array(keys) + 5) % 8).all():
+            raise AssertionError(f"{keys} {rows}")
+proteus.main(Ring)
+"""
+
+
 class Python(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="python-test-")
@@ -182,6 +208,17 @@ class Python(unittest.TestCase):
             job = subprocess.run([PROTEUS, "run", "--quiet", "--reliable=2", "--", sys.executable, app, "--strategy",
                                   strategy], capture_output=True, text=True, timeout=200)
             self.assertEqual((job.returncode, job.stderr), (0, ""))
+
+    def test_phases(self):
+        app = self.path / "ring.py"
+        app.write_text(PHASES_APP)
+        job = [PROTEUS, "run", "--quiet", "--reliable=2", "--", sys.executable, app]
+        done = subprocess.run(job, capture_output=True, text=True, timeout=200)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        refused = subprocess.run([*job, "--clocks-per-iteration=1"], capture_output=True, text=True, timeout=200)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--clocks-per-iteration 1: expected a multiple of 2, as ring works on each part in 2 phases",
+                      refused.stderr)
 
     def test_a_table_that_is_too_large_to_send(self):
         app = self.path / "large.py"

@@ -32,6 +32,7 @@ static const struct manifest corpus_manifests[CORPUS_VARIANTS] = {
     {.job = {.app = "lda",
              .staleness = 64,
              .clocks_per_iteration = 9,
+             .phases = 3,
              .seconds = 0.1,
              .tolerance = 1e-9,
              .tolerance_iterations = 3},

@@ -29,6 +29,7 @@ static void remove_file(const char *folder, const char *name) {
 static void check_same(const struct manifest *a, const struct manifest *b) {
     FUZZ_CHECK(strcmp(a->job.app, b->job.app) == 0 && a->job.digest == b->job.digest);
     FUZZ_CHECK(a->job.staleness == b->job.staleness && a->job.clocks_per_iteration == b->job.clocks_per_iteration);
+    FUZZ_CHECK(a->job.phases == b->job.phases);
     FUZZ_CHECK(a->job.iterations == b->job.iterations && a->job.seconds == b->job.seconds);
     FUZZ_CHECK(a->job.tolerance == b->job.tolerance && a->job.tolerance_iterations == b->job.tolerance_iterations);
     FUZZ_CHECK(a->settings->size == b->settings->size &&

@@ -12,6 +12,7 @@ enum { ADDER_WIDTH_MAX = 12, ADDER_STATE_MAX = 5 };
 
 /* A row that an item of data adds to, or (`put`) a row that its shard sets. */
 struct adder_touch {
+    unsigned item; /* of the shard; not used with `put` or `read_only` */
     unsigned row;
     bool put;
     bool read_only; /* a row that the shard only reads */
@@ -224,7 +225,7 @@ static void adder_add_shards(struct app *app, unsigned count, unsigned add_rows,
             unsigned touches = 1 + (unsigned)(app_random(random) % 3);
             for (unsigned k = 0; k < touches; k++) {
                 unsigned row = (unsigned)(app_random(random) % add_rows);
-                shard_touch(app, s, (struct adder_touch){.row = row, .seed = app_random(random)});
+                shard_touch(app, s, (struct adder_touch){.item = i, .row = row, .seed = app_random(random)});
             }
         }
         if (put_table >= 0) {
@@ -247,19 +248,25 @@ static void adder_close(struct app *app) {
     free(adder);
 }
 
-/* Returns the shard's items in the clock. Each item belongs to one part of an iteration. */
+/* Whether the clock works on the item. Each item belongs to one part of an iteration. */
+static bool works_on(const struct app *app, unsigned shard, unsigned item, uint64_t clock) {
+    const unsigned parts = app->clocks_per_iteration / app->phases;
+    uint64_t last = (clock - 1) / app->phases % parts;
+    uint64_t part = (item + shard) % parts;
+    return part <= last && part + app_parts(app, clock) > last;
+}
+
+/* Returns the shard's items in the clock. */
 static unsigned adder_items(const struct app *app, unsigned shard, uint64_t clock) {
     unsigned items = 0;
-    unsigned parts = app_parts(app, clock);
-    uint64_t last = (clock - 1) % app->clocks_per_iteration;
     for (unsigned i = 0; i < app->shards[shard].items; i++) {
-        uint64_t part = (i + shard) % app->clocks_per_iteration;
-        items += part <= last && part + parts > last ? 1 : 0;
+        items += works_on(app, shard, i, clock) ? 1 : 0;
     }
     return items;
 }
 
-/* Adds what `shard` contributes to a part of an iteration: rows of put tables are set, others are added to. */
+/* Adds what `shard` contributes to a part of an iteration: rows of put tables are set, others are added to. With
+ * phases an item adds something else in each phase, and only in the clocks that work on it. */
 static void adder_contribute(const struct app *app, unsigned shard, uint64_t clock, uint64_t *elements,
                              unsigned char *touched) {
     const struct adder_shard *from = &((const struct adder *)app->own)->shards[shard];
@@ -268,6 +275,9 @@ static void adder_contribute(const struct app *app, unsigned shard, uint64_t clo
         uint64_t chance = hash_mix(touch->seed + clock);
         if (touch->read_only || chance % 4 == 0) {
             continue; /* not every item changes every clock */
+        }
+        if (app->phases > 1 && !touch->put && !works_on(app, shard, touch->item, clock)) {
+            continue;
         }
         const struct app_row *row = &app->rows[touch->row];
         touched[touch->row] = 1;

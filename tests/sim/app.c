@@ -86,7 +86,17 @@ void app_forget_parts(struct app *app, uint64_t clock) {
 uint64_t app_shard_items(const struct app *app, unsigned shard, uint64_t from_clock, uint64_t until_clock) {
     uint64_t items = 0;
     for (uint64_t clock = from_clock; clock <= until_clock; clock++) {
-        items += app->kind->items(app, shard, clock);
+        items += clock % app->phases == 0 ? app->kind->items(app, shard, clock) : 0;
+    }
+    return items;
+}
+
+uint64_t app_worked(const struct app *app, uint64_t from_clock, uint64_t until_clock) {
+    uint64_t items = 0;
+    for (uint64_t clock = from_clock; clock <= until_clock; clock++) {
+        for (unsigned s = 0; s < app->shard_count; s++) {
+            items += app->kind->items(app, s, clock);
+        }
     }
     return items;
 }

@@ -77,6 +77,7 @@ struct app {
     void *own; /* memory of the kind */
     uint64_t seed;
     unsigned clocks_per_iteration;
+    unsigned phases; /* clocks in turn that work on each part of an iteration, of which the last one counts items */
     struct job job;
     struct app_row *rows;
     unsigned row_count;
@@ -104,8 +105,8 @@ struct app {
     void *context;
 };
 
-/* Make an app. `app` is zeroed but for seed, clocks_per_iteration, shard_items, averages, whole, pieces, ring and
- * job.staleness. */
+/* Make an app. `app` is zeroed but for seed, clocks_per_iteration, phases, shard_items, averages, whole, pieces, ring
+ * and job.staleness. */
 void adder_open(struct app *app, unsigned shards);
 void lda_job_open(struct app *app, unsigned shards);
 void app_close(struct app *app);
@@ -128,9 +129,11 @@ bool app_set_parts(struct app *app, uint64_t clock, unsigned parts);
 /* Forgets the parts of clocks after `clock`, from which another job goes on. */
 void app_forget_parts(struct app *app, uint64_t clock);
 
-/* Returns the items of all shards in clocks from..until. */
+/* Returns the items of all shards that count in clocks from..until. */
 uint64_t app_items(const struct app *app, uint64_t from_clock, uint64_t until_clock);
 uint64_t app_shard_items(const struct app *app, unsigned shard, uint64_t from_clock, uint64_t until_clock);
+/* Returns the items of all shards in clocks from..until, once for each clock that works on them. */
+uint64_t app_worked(const struct app *app, uint64_t from_clock, uint64_t until_clock);
 /* Returns every element at `clock`. */
 const uint64_t *app_state(struct app *app, uint64_t clock);
 /* Forgets the states after `clock`: these clocks are repeated. */

@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECOND_US = 1000 * 1000, SAVES_FAIL_MAX = 3, LARGE_BY_CHANCE = 500 /* nodes, in other campaigns */ };
+enum {
+    SECOND_US = 1000 * 1000,
+    SAVES_FAIL_MAX = 3,
+    PHASES_MAX = 4,
+    LARGE_BY_CHANCE = 500 /* nodes, in other campaigns */
+};
 
 static const uint64_t SAVE_SALT = UINT64_C(0x534156454D4F4445);
 
@@ -496,9 +501,23 @@ static bool draw_pieces(const struct cluster *cluster) {
            (always || hash_mix(cluster->options.seed ^ 0x91ECE5) % 3 == 0);
 }
 
+/* Draws phases (aml_app.phases) for a quarter of the jobs that can have them. */
+static void draw_phases(struct cluster *cluster) {
+    uint64_t drawn = hash_mix(cluster->options.seed ^ 0x9A5E5);
+    enum mistake mistake = cluster->options.mistake;
+    bool possible = cluster->options.app == APP_ADDER && cluster->options.campaign != CAMPAIGN_UNEVEN &&
+                    !cluster_strategy_is_drawn(cluster);
+    bool wanted = mistake == MISTAKE_PHASE_AGAIN || (mistake == MISTAKE_NONE && drawn % 4 == 0);
+    if (possible && wanted) {
+        cluster->terms.phases = 1 + (uint32_t)(drawn / 4 % PHASES_MAX);
+        cluster->terms.clocks_per_iteration *= cluster->terms.phases;
+    }
+}
+
 static void app_open(struct cluster *cluster) {
     cluster->app = (struct app){.seed = cluster->options.seed,
                                 .clocks_per_iteration = cluster->terms.clocks_per_iteration,
+                                .phases = job_phases(&cluster->terms),
                                 .job.staleness = cluster->terms.staleness,
                                 .job.clocks = job_clocks(&cluster->terms),
                                 .origin_of = app_origin_of,
@@ -553,6 +572,7 @@ static void run_open(struct cluster *cluster) {
         cluster_disk_open(cluster);
     }
     cluster_strategy_draw(cluster);
+    draw_phases(cluster);
     app_open(cluster);
     draw_lots(cluster);
     draw_fetches(cluster);

@@ -81,6 +81,7 @@ enum mistake {
     MISTAKE_CACHE_UNFINISHED,  /* a lost partition is restored from a cache's rows with uncommitted work */
     MISTAKE_CACHE_LACKS_ROW,   /* a lost partition is restored from a cache that lacks a row */
     MISTAKE_CACHES_IGNORED,    /* the controller restores no partition from caches */
+    MISTAKE_PHASE_AGAIN,       /* a node works on a clock as in the phase before */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];

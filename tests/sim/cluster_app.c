@@ -510,6 +510,9 @@ static void compute_half(struct cluster_node *node, const struct cluster_set *se
     }
     struct app_work work = work_of(node, set->shards, set->count, set, own->clock);
     work.changes = &own->changes;
+    if ((own->clock - 1) % app->phases > 0 && cluster_mistake_due(node->cluster, MISTAKE_PHASE_AGAIN)) {
+        work.clock--;
+    }
     app->kind->compute(app, &work, half);
 }
 

@@ -55,8 +55,10 @@ static void note_due(struct cluster *cluster, uint64_t iteration) {
     }
     uint64_t first = clock_before(cluster, iteration) + 1;
     uint64_t last = iteration * cluster->terms.clocks_per_iteration;
-    report->due[iteration] = (struct report_due){
-        .written = true, .items = app_items(&cluster->app, first, last), .figures = figures(cluster, first, last)};
+    report->due[iteration] = (struct report_due){.written = true,
+                                                 .items = app_items(&cluster->app, first, last),
+                                                 .worked = app_worked(&cluster->app, first, last),
+                                                 .figures = figures(cluster, first, last)};
 }
 
 void cluster_lines_written(struct cluster *cluster) {
@@ -99,11 +101,14 @@ static void check_iteration(struct cluster *cluster, const struct report_line *l
     bool partial = !isnan(line->partial);
     double covered = partial ? line->partial : 1;
     bool all_evaluated = evaluated == cluster->policy.shards && fabs(objective - expected) <= 1e-6 * expected;
-    bool complete = told == items && sum == all && all_evaluated;
-    bool coherent = told <= items && sum <= all && evaluated <= cluster->policy.shards &&
-                    fabs(seen - (double)told) < 0.5 && whole(line->iteration) == iteration;
+    double worked = (double)due.worked;
+    bool complete = told == items && seen == worked && sum == all && all_evaluated;
+    bool coherent = told <= items && sum <= all && evaluated <= cluster->policy.shards && (double)told <= seen &&
+                    seen <= worked && (seen == (double)told || cluster->app.phases > 1) &&
+                    whole(line->iteration) == iteration;
     if (begun == before && items > 0) {
         double share = fmin((double)told / (double)items, evaluated / cluster->policy.shards);
+        share = fmin(share, seen / worked);
         coherent = coherent && fabs(covered - share) < 1e-6;
     }
     bool lost = cluster->result->counts.recoveries > 0;

@@ -28,7 +28,8 @@ static bool mistake_needs_feeders(enum mistake mistake) {
 void cluster_feed_draw(struct cluster *cluster) {
     uint64_t drawn = hash_mix(cluster->options.seed ^ 0xFEED);
     bool possible = cluster->options.campaign != CAMPAIGN_UNEVEN && cluster->options.campaign != CAMPAIGN_MISSING &&
-                    cluster->other_input.who == OTHER_INPUT_NOBODY && !cluster_strategy_is_drawn(cluster);
+                    cluster->other_input.who == OTHER_INPUT_NOBODY && !cluster_strategy_is_drawn(cluster) &&
+                    cluster->terms.phases == 0;
     bool wanted = drawn % 3 == 0 || mistake_needs_feeders(cluster->options.mistake);
     cluster->feed.feeders = possible && wanted ? (unsigned)(1 + drawn / 3 % FEEDERS_MAX) : 0;
 }

@@ -63,6 +63,7 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_CACHE_UNFINISHED] = "cache-unfinished",
     [MISTAKE_CACHE_LACKS_ROW] = "cache-lacks-row",
     [MISTAKE_CACHES_IGNORED] = "caches-ignored",
+    [MISTAKE_PHASE_AGAIN] = "phase-again",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {

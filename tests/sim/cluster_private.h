@@ -425,7 +425,7 @@ struct cluster_report {
      * repeat these clocks by another strategy before the operator reads the line. */
     struct report_due {
         bool written;
-        uint64_t items;
+        uint64_t items, worked; /* app_items, app_worked */
         double figures;
     } * due;
     uint64_t due_iterations;

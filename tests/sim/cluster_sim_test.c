@@ -239,6 +239,7 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_CACHE_UNFINISHED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0, true},
     [MISTAKE_CACHE_LACKS_ROW] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0, true},
     [MISTAKE_CACHES_IGNORED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I5", 0, true},
+    [MISTAKE_PHASE_AGAIN] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0, false},
 };
 
 /* Each mistake must be found, by the invariant that it breaks: a check that can't fail is worth nothing. */

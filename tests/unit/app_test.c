@@ -35,17 +35,17 @@ static struct fixture *sound_app(void) {
     return &fixture;
 }
 
-/* Runs `app --check`; `text` gets its standard error. */
-static int check_app(struct aml_app *app, char text[TEXT_MAX]) {
+/* Runs `app --check OPTION`; `text` gets its standard error. `more` is NULL for no other option. */
+static int check_app_with(struct aml_app *app, char *more, char text[TEXT_MAX]) {
     char program[] = "app";
     char option[] = "--check";
-    char *arguments[] = {program, option, NULL};
+    char *arguments[] = {program, option, more, NULL};
     FILE *file = tmpfile();
     assert_non_null(file);
     fflush(stderr);
     int before = dup(STDERR_FILENO);
     assert_true(before >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
-    int status = aml_main(app, 2, arguments);
+    int status = aml_main(app, more != NULL ? 3 : 2, arguments);
     fflush(stderr);
     assert_true(dup2(before, STDERR_FILENO) >= 0);
     close(before);
@@ -55,13 +55,24 @@ static int check_app(struct aml_app *app, char text[TEXT_MAX]) {
     return status;
 }
 
-/* The check fails with one line that contains `what`. */
-static void assert_refused(struct fixture *fixture, const char *what) {
+static int check_app(struct aml_app *app, char text[TEXT_MAX]) {
+    return check_app_with(app, NULL, text);
+}
+
+/* The check with another option fails with one line that contains `what`. */
+static void assert_refused_with(struct fixture *fixture, const char *option, const char *what) {
     char text[TEXT_MAX];
-    assert_int_equal(check_app(&fixture->app, text), 2);
+    char more[64];
+    snprintf(more, sizeof more, "%s", option);
+    assert_int_equal(check_app_with(&fixture->app, option[0] != '\0' ? more : NULL, text), 2);
     if (strstr(text, what) == NULL || strchr(text, '\n') != text + strlen(text) - 1) {
         fail_msg("'%s', expected one line with '%s'", text, what);
     }
+}
+
+/* The check fails with one line that contains `what`. */
+static void assert_refused(struct fixture *fixture, const char *what) {
+    assert_refused_with(fixture, "", what);
 }
 
 TEST(a_sound_app_is_taken) {
@@ -330,6 +341,29 @@ TEST(configure) {
     assert_refused(fixture, "aml_threads: called in configure: expected in begin, clock, evaluate or finish");
     fixture->app.configure = configure_no_error;
     assert_refused(fixture, "aml_error: code 0: expected a negative aml_error_code, for 'a file is missing'");
+}
+
+TEST(phases) {
+    struct aml_transform transforms[2] = {{.name = "crop", .bytes = 4, .run = transform_nothing}};
+    char text[TEXT_MAX];
+    char multiple[] = "--clocks-per-iteration=6";
+    struct fixture *fixture = sound_app();
+    fixture->app.phases = AML_PHASES_MAX + 1;
+    assert_refused(fixture, "app app: phases 33: 0 to 32 are possible");
+    fixture->app.phases = 3;
+    fixture->app.clocks_per_iteration = 4;
+    assert_refused(fixture, "app app: clocks_per_iteration 4: expected a multiple of its 3 phases");
+    assert_refused_with(fixture, "--clocks-per-iteration=1",
+                        "--clocks-per-iteration 1: expected a multiple of 3, as app works on each part in 3 phases");
+    assert_int_equal(check_app_with(&fixture->app, multiple, text), 0);
+    fixture->app.clocks_per_iteration = 0;
+    assert_int_equal(check_app(&fixture->app, text), 0);
+    fixture->app.strategies = 1;
+    assert_refused_with(fixture, "--strategy=sma", "--strategy sma: expected ssgd, since app works in 3 phases");
+    fixture->app.transforms = transforms;
+    assert_refused(fixture, "app app: phases 3: expected 0 or 1 with transforms");
+    fixture->app.phases = 1;
+    assert_int_equal(check_app(&fixture->app, text), 0);
 }
 
 TEST(the_environment) {

@@ -244,7 +244,7 @@ TEST(the_option_that_differs_is_named) {
     struct job_terms other = fake->terms;
     other.digest++;
     join(fake, 1, "two", TIER_TRANSIENT, &other);
-    expect_refused(fake, 1, "tables, metrics or items differ, as between versions of the app");
+    expect_refused(fake, 1, "tables, metrics, items or phases differ, as between versions of the app");
     join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
     assert_int_equal(sent(fake, node(1), MESSAGE_WELCOME, NULL), 1);
 }

@@ -229,6 +229,7 @@ void join(struct fake *fake, unsigned number, const char *name, enum node_tier t
     message.registration.job.digest = terms->digest;
     message.registration.job.staleness = terms->staleness;
     message.registration.job.clocks_per_iteration = terms->clocks_per_iteration;
+    message.registration.job.phases = terms->phases;
     message.registration.job.local_steps = terms->local_steps > 0 ? terms->local_steps : 1;
     message.registration.job.strategy = terms->strategy;
     message.registration.job.ssgd_iterations = terms->ssgd_iterations;

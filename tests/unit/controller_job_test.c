@@ -83,12 +83,33 @@ TEST(a_job_runs_to_its_end) {
     assert_true(line_number(summary, "items_processed") == 2 * SHARDS * SHARD_ITEMS);
 }
 
+/* With phases an item counts in the last one only. */
+TEST(an_item_counts_once_an_iteration) {
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 6, .phases = 3, .iterations = 2});
+    begin(fake);
+    for (uint64_t c = 1; c <= 12; c++) {
+        progress(fake, 0, c);
+        progress(fake, 1, c);
+        assert_int_equal(fake->controller.progress.items_processed, c / 3 * SHARDS * SHARD_ITEMS);
+    }
+    double items = 0;
+    for (unsigned n = 0; n < 2; n++) {
+        items += (double)fake->controller.members[n].usage.items;
+    }
+    assert_true(items == 4 * SHARDS * SHARD_ITEMS);
+    assert_int_equal(lines_with(fake, "\"type\":\"iteration\""), 2);
+}
+
 TEST(who_may_join) {
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1});
     struct job_terms other = fake->terms;
     other.clocks_per_iteration = 0;
     join(fake, 2, "", TIER_RELIABLE, &other);
     expect_refused(fake, 2, "0 clocks");
+    other.clocks_per_iteration = 4;
+    other.phases = 3;
+    join(fake, 2, "", TIER_RELIABLE, &other);
+    expect_refused(fake, 2, "an iteration of 4 clocks in 3 phases: expected a multiple of the phases");
     other = fake->terms;
     other.clocks_per_iteration = 1 << 20;
     other.iterations = WIRE_CLOCK_MAX;
@@ -109,6 +130,10 @@ TEST(who_may_join) {
     other.staleness = 1;
     join(fake, 2, "", TIER_TRANSIENT, &other);
     expect_refused(fake, 2, "other options");
+    other = fake->terms;
+    other.phases = 1;
+    join(fake, 2, "", TIER_TRANSIENT, &other);
+    expect_refused(fake, 2, "tables, metrics, items or phases differ");
     join(fake, 3, "", TIER_RELIABLE, &fake->terms); /* more nodes than expected */
     assert_int_equal(sent(fake, node(3), MESSAGE_WELCOME, NULL), 1);
     assert_int_equal(fake->controller.phase, PHASE_GATHER);

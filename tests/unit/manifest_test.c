@@ -55,6 +55,7 @@ static struct manifest sample(uint64_t clock) {
                 .digest = 0xFEDCBA9876543210,
                 .staleness = 3,
                 .clocks_per_iteration = 4,
+                .phases = 2,
                 .local_steps = 2,
                 .strategy = STRATEGY_SMA,
                 .iterations = 45,
@@ -149,6 +150,7 @@ TEST(round_trip) {
     assert_true(manifest.job.digest == expected.job.digest);
     assert_int_equal(manifest.job.staleness, 3);
     assert_int_equal(manifest.job.clocks_per_iteration, 4);
+    assert_int_equal(manifest.job.phases, 2);
     assert_int_equal(manifest.job.local_steps, 2);
     assert_int_equal(manifest.job.strategy, STRATEGY_SMA);
     assert_int_equal(manifest.job.iterations, 45);
@@ -387,6 +389,8 @@ TEST(damage) {
         {"\"0.025\"", "0.025", "\"value\""},
         {"\"staleness\": 3", "\"staleness\": 65", "\"staleness\""},
         {"\"clocks_per_iteration\": 4", "\"clocks_per_iteration\": 0", "\"clocks_per_iteration\""},
+        {"\"phases\": 2", "\"phases\": 33", "\"phases\""},
+        {"\"phases\": 2", "\"phases\": 3", "\"phases\": expected a number that divides clocks_per_iteration"},
         {"\"local_steps\": 2", "\"local_steps\": 129", "\"local_steps\""},
         {"\"strategy\": \"sma\"", "\"strategy\": \"auto\"", "\"strategy\""},
         {"\"loss\": null", "\"loss\": \"none\"", "\"loss\""},

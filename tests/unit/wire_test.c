@@ -47,6 +47,7 @@ static const struct wire_field {
     FIELD(MESSAGE_REGISTER, WHOLE, registration.job.digest, UINT64_MAX),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.job.staleness, WIRE_STALENESS_MAX),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.job.clocks_per_iteration, 1U << 20),
+    FIELD(MESSAGE_REGISTER, WHOLE, registration.job.phases, WIRE_PHASES_MAX),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.job.local_steps, WIRE_LOCAL_STEPS_MAX),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.job.strategy, STRATEGY_AUTO),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.job.ssgd_iterations, 1U << 20),
@@ -601,10 +602,9 @@ TEST(payload_frames_are_checked) {
         expect_refused(&message);
     }
     static const enum message_type with_frames[] = {
-        MESSAGE_REGISTER,   MESSAGE_PLAN,   MESSAGE_LOADED,   MESSAGE_START,  MESSAGE_PROGRESS, MESSAGE_EVICT,
-        MESSAGE_GONE,       MESSAGE_FENCED, MESSAGE_REPLICAS, MESSAGE_STATUS, MESSAGE_REPORT,   MESSAGE_CHECKPOINT,
-        MESSAGE_ALLOCATION, MESSAGE_INPUT,  MESSAGE_EVALUATE, MESSAGE_NOTE,
-        MESSAGE_PACKED_PLAN};
+        MESSAGE_REGISTER,   MESSAGE_PLAN,   MESSAGE_LOADED,   MESSAGE_START,  MESSAGE_PROGRESS,   MESSAGE_EVICT,
+        MESSAGE_GONE,       MESSAGE_FENCED, MESSAGE_REPLICAS, MESSAGE_STATUS, MESSAGE_REPORT,     MESSAGE_CHECKPOINT,
+        MESSAGE_ALLOCATION, MESSAGE_INPUT,  MESSAGE_EVALUATE, MESSAGE_NOTE,   MESSAGE_PACKED_PLAN};
     for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* a frame too few */
         message = new_message(with_frames[t]);
         buffer_drop(message.frames[--message.frame_count]);

@@ -231,6 +231,27 @@ static int check_strategy_name(const char *name, struct error *error) {
                : error_set(error, AML_EINPUT, "--strategy: expected " STRATEGY_NAMES " or auto, got '%s'", name);
 }
 
+/* Sets the clocks of an iteration, after the app's configure. */
+static int take_clocks(struct runtime *runtime, struct error *error) {
+    const struct aml_app *app = runtime->app;
+    int64_t *clocks = &runtime->options.clocks_per_iteration;
+    const int64_t phases = runtime_phases(runtime);
+    const bool given = *clocks > 0;
+    if (!given) {
+        *clocks = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : phases;
+    }
+    if (*clocks % phases == 0) {
+        return 0;
+    }
+    return given ? error_set(error, AML_EINPUT,
+                             "--clocks-per-iteration %lld: expected a multiple of %lld, as %s works on each part in "
+                             "%lld phases",
+                             (long long)*clocks, (long long)phases, app->name, (long long)phases)
+                 : error_set(error, AML_EINPUT,
+                             "app %s: clocks_per_iteration %lld: expected a multiple of its %lld phases", app->name,
+                             (long long)*clocks, (long long)phases);
+}
+
 /* Sets the job's strategy and local steps, after the app's configure. */
 static int take_strategy(struct runtime *runtime, struct error *error) {
     struct runtime_options *options = &runtime->options;
@@ -259,6 +280,10 @@ static int check_strategy(const struct runtime *runtime, struct error *error) {
     const char *name = runtime->options.strategy_name;
     if (runtime->options.strategy == STRATEGY_SSGD) {
         return 0;
+    }
+    if (app->phases > 1) {
+        return error_set(error, AML_EINPUT, "--strategy %s: expected ssgd, since %s works in %u phases", name,
+                         app->name, app->phases);
     }
     if (!app->strategies) {
         return error_set(error, AML_EINPUT, "--strategy %s: expected ssgd, since %s has no other", name, app->name);
@@ -532,6 +557,7 @@ static int make_registration(struct runtime *runtime, struct error *error) {
     job->digest = job_digest(runtime);
     job->staleness = (uint32_t)options->staleness;
     job->clocks_per_iteration = (uint32_t)options->clocks_per_iteration;
+    job->phases = runtime->app->phases > 1 ? runtime->app->phases : 0;
     job->local_steps = (uint32_t)options->local_steps;
     job->strategy = (uint8_t)options->strategy;
     job->ssgd_iterations = options->strategy == STRATEGY_SSGD ? 0 : (uint32_t)runtime->app->ssgd_iterations;
@@ -680,10 +706,8 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     if (result != 0) {
         return result;
     }
-    if (options->clocks_per_iteration == 0) {
-        options->clocks_per_iteration = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : 1;
-    }
-    result = take_strategy(runtime, error);
+    result = take_clocks(runtime, error);
+    result = result != 0 ? result : take_strategy(runtime, error);
     if (result != 0) {
         return result;
     }
@@ -1486,6 +1510,10 @@ int aml_last(const aml_worker *worker) {
 
 unsigned aml_clocks_per_iteration(const aml_worker *worker) {
     return known(worker, "aml_clocks_per_iteration") ? (unsigned)worker->runtime->options.clocks_per_iteration : 1;
+}
+
+unsigned aml_phase(const aml_worker *worker) {
+    return known(worker, "aml_phase") ? runtime_phase(worker->runtime, worker->clock) : 0;
 }
 
 unsigned aml_nodes(const aml_worker *worker) {

@@ -9,6 +9,7 @@
 
 _Static_assert((int)AML_TRANSFORMS_MAX == (int)WIRE_TRANSFORMS_MAX,
                "FEED_ASK can tell any number of an app's transforms");
+_Static_assert((int)AML_PHASES_MAX == (int)WIRE_PHASES_MAX, "REGISTER can tell any number of an app's phases");
 _Static_assert((int)AML_SUM == (int)METRIC_SUM && (int)AML_MEAN == (int)METRIC_MEAN &&
                    (int)AML_ROOT_MEAN == (int)METRIC_ROOT_MEAN && (int)AML_EXP_MEAN == (int)METRIC_EXP_MEAN,
                "the controller knows the app's metric kinds");
@@ -383,6 +384,14 @@ static int check_range(const struct aml_app *app, const char *field, int64_t val
                                                    app->name, field, (long long)value, (long long)most);
 }
 
+static int check_phases(const struct aml_app *app, struct error *error) {
+    if (app->phases > 1 && app->transforms != NULL && app->transforms[0].name != NULL) {
+        return error_set(error, AML_EINPUT, "app %s: phases %u: expected 0 or 1 with transforms", app->name,
+                         app->phases);
+    }
+    return check_range(app, "phases", app->phases, AML_PHASES_MAX, error);
+}
+
 int describe_check(const struct aml_app *app, struct error *error) {
     int result = check_count(app, "table", app->tables, app->table_count, WIRE_TABLES_MAX, error);
     result =
@@ -408,6 +417,7 @@ int describe_check(const struct aml_app *app, struct error *error) {
     result = result != 0
                  ? result
                  : check_range(app, "clocks_per_iteration", app->clocks_per_iteration, DESCRIBE_CLOCKS_MAX, error);
+    result = result != 0 ? result : check_phases(app, error);
     result =
         result != 0 ? result : check_range(app, "evaluate_every", app->evaluate_every, DESCRIBE_ITERATIONS_MAX, error);
     result =

@@ -373,9 +373,23 @@ struct runtime {
     struct runtime_end end;
 };
 
-/* The part of an iteration, from 0, and the iteration, from 1, that a clock belongs to. */
+/* Returns in how many clocks in turn each part of an iteration is worked on. It divides clocks_per_iteration. */
+static inline unsigned runtime_phases(const struct runtime *runtime) {
+    return runtime->app->phases > 0 ? runtime->app->phases : 1;
+}
+
+/* Returns the number of parts of an iteration. */
+static inline unsigned runtime_parts(const struct runtime *runtime) {
+    return (unsigned)runtime->options.clocks_per_iteration / runtime_phases(runtime);
+}
+
+/* The phase, from 0, the part of an iteration, from 0, and the iteration, from 1, that a clock belongs to. */
+static inline unsigned runtime_phase(const struct runtime *runtime, uint64_t clock) {
+    return (unsigned)((clock - 1) % runtime_phases(runtime));
+}
+
 static inline unsigned runtime_part(const struct runtime *runtime, uint64_t clock) {
-    return (unsigned)((clock - 1) % (uint64_t)runtime->options.clocks_per_iteration);
+    return (unsigned)((clock - 1) / runtime_phases(runtime) % runtime_parts(runtime));
 }
 
 static inline uint64_t runtime_iteration(const struct runtime *runtime, uint64_t clock) {

@@ -528,8 +528,9 @@ void runtime_hook_evaluate(void *context, unsigned set, uint64_t clock, bool aga
     /* Whether an evaluation is due follows from the clock alone, as all nodes must evaluate the same clocks. If one is
      * due in any clock of a group, the group's last clock has it. */
     uint32_t parts = strategy_parts(plan_strategy_at(&runtime->node.plan, clock), &runtime->job.clocks, clock);
-    bool due = clock / each > (clock - parts) / each ||
-               clock % (uint64_t)runtime->options.clocks_per_iteration == 0;
+    const unsigned phases = runtime_phases(runtime); /* they are a group, too */
+    parts = phases == 1 ? parts : clock % phases == 0 ? phases : 0;
+    bool due = clock / each > (clock - parts) / each || clock % (uint64_t)runtime->options.clocks_per_iteration == 0;
     if (runtime->app->evaluate != NULL && due) {
         begin_evaluation(runtime, set, clock, again);
         return;

@@ -262,7 +262,7 @@ static int loader_read_missing(struct runtime *runtime, const struct runtime_set
 }
 
 struct data_dealing runtime_dealing(const struct runtime *runtime) {
-    return (struct data_dealing){.clocks = (unsigned)runtime->options.clocks_per_iteration,
+    return (struct data_dealing){.clocks = runtime_parts(runtime),
                                  .threads = runtime->app->clock_alone ? 1 : runtime->pool.threads,
                                  .lots = runtime->node.options.lots,
                                  .seed = (uint64_t)runtime->options.seed};

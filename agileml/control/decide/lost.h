@@ -8,7 +8,8 @@
 
 /* Sums of what origins reported of one or several clocks. */
 struct clock_sums {
-    uint64_t items;
+    uint64_t items;       /* that count (job_counts_items) */
+    uint64_t worked;      /* items, once for each clock that worked on them */
     uint64_t lasted_us;   /* as nodes measured it: reports may arrive much later */
     uint64_t missing;     /* data shards, summed over clocks, with valid work that was not reported */
     uint64_t unevaluated; /* data shards that no node evaluated for the latest clock's metrics */

@@ -135,9 +135,9 @@ void controller_close(struct controller *controller) {
 
 static bool job_terms_equal(const struct job_terms *a, const struct job_terms *b) {
     return strcmp(a->app, b->app) == 0 && a->digest == b->digest && a->staleness == b->staleness &&
-           a->clocks_per_iteration == b->clocks_per_iteration && a->local_steps == b->local_steps &&
-           a->strategy == b->strategy && a->ssgd_iterations == b->ssgd_iterations && a->iterations == b->iterations &&
-           a->seconds == b->seconds && a->tolerance == b->tolerance &&
+           a->clocks_per_iteration == b->clocks_per_iteration && a->phases == b->phases &&
+           a->local_steps == b->local_steps && a->strategy == b->strategy && a->ssgd_iterations == b->ssgd_iterations &&
+           a->iterations == b->iterations && a->seconds == b->seconds && a->tolerance == b->tolerance &&
            a->tolerance_iterations == b->tolerance_iterations;
 }
 
@@ -177,7 +177,7 @@ static bool settings_differ(const struct controller *controller, const struct me
                             DIFFERENCES_MAX)) {
         return true;
     }
-    snprintf(differences, DIFFERENCES_MAX, "tables, metrics or items differ, as between versions of the app");
+    snprintf(differences, DIFFERENCES_MAX, "tables, metrics, items or phases differ, as between versions of the app");
     return false;
 }
 
@@ -223,6 +223,9 @@ static bool registration_refusal(const struct controller *controller, const stru
                  new->job.local_steps);
     } else if (new->job.clocks_per_iteration == 0) {
         snprintf(reason, size, "an iteration of 0 clocks");
+    } else if (new->job.clocks_per_iteration % job_phases(&new->job) != 0) {
+        snprintf(reason, size, "an iteration of %u clocks in %u phases: expected a multiple of the phases",
+                 new->job.clocks_per_iteration, new->job.phases);
     } else if (new->job.local_steps == 0) {
         snprintf(reason, size, "clocks of 0 local steps");
     } else if (new->job.iterations > WIRE_CLOCK_MAX / new->job.clocks_per_iteration) {

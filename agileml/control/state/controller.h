@@ -279,7 +279,7 @@ struct controller_progress {
     double compared;                 /* the objective of the last iteration whose metrics cover all items */
     uint64_t compared_count;         /* iterations whose metrics cover all items */
     uint32_t calm;                   /* the latest of these in a row that changed less than the tolerance */
-    uint64_t items_processed;        /* each item of each clock counts once */
+    uint64_t items_processed;        /* each item counts once an iteration */
     uint64_t items_redone;           /* items processed again, in clocks that a lost node had begun */
     uint64_t items_helped;           /* items of a node's lots that other nodes have worked on */
     uint64_t items_fed;              /* from batches that feeders have made */
@@ -431,6 +431,7 @@ struct controller_recovery {
     uint64_t lost_us;      /* when the first node of the recovery was lost */
     uint32_t cached;       /* partitions that the last recovery has restored from nodes' caches */
     uint64_t redone_until; /* up to this clock, catch-ups repeat work that a lost node had begun */
+    uint64_t mixed_until;  /* nodes had begun this clock; up to it they may evaluate a clock in another one's state */
 };
 
 /* The report's lines, and the observers that read them. */

@@ -72,12 +72,13 @@ static json_t *settings_to_json(const struct buffer *settings) {
 static json_t *job_to_json(const struct job_terms *job, const struct buffer *settings) {
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, job->digest);
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "app", job->app, "digest", digest,
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "app", job->app, "digest", digest,
                      "staleness", json_whole(job->staleness), "clocks_per_iteration",
-                     json_whole(job->clocks_per_iteration), "local_steps", json_whole(job->local_steps), "strategy",
-                     strategy_name((enum strategy)job->strategy), "iterations", json_whole(job->iterations), "seconds",
-                     json_number(job->seconds), "tolerance", json_number(job->tolerance), "tolerance_iterations",
-                     json_whole(job->tolerance_iterations), "options", settings_to_json(settings));
+                     json_whole(job->clocks_per_iteration), "phases", json_whole(job->phases), "local_steps",
+                     json_whole(job->local_steps), "strategy", strategy_name((enum strategy)job->strategy),
+                     "iterations", json_whole(job->iterations), "seconds", json_number(job->seconds), "tolerance",
+                     json_number(job->tolerance), "tolerance_iterations", json_whole(job->tolerance_iterations),
+                     "options", settings_to_json(settings));
 }
 
 /* Returns the name of a path or host as JSON. In a name that is not UTF-8, '?' replaces each byte that is not ASCII. */
@@ -257,6 +258,10 @@ static void take_job(struct manifest_source *source, const json_t *object, struc
     job->digest = take_hexadecimal(source, object, "digest", 16);
     job->staleness = (uint32_t)take_whole(source, object, "staleness", 0, WIRE_STALENESS_MAX);
     job->clocks_per_iteration = (uint32_t)take_whole(source, object, "clocks_per_iteration", 1, UINT32_MAX);
+    job->phases = (uint32_t)take_whole(source, object, "phases", 0, WIRE_PHASES_MAX);
+    if (job->clocks_per_iteration % job_phases(job) != 0) {
+        source_fail(source, "phases", "a number that divides clocks_per_iteration");
+    }
     job->local_steps = (uint32_t)take_whole(source, object, "local_steps", 1, WIRE_LOCAL_STEPS_MAX);
     job->strategy = take_strategy(source, object);
     job->iterations = take_whole(source, object, "iterations", 0, INT64_MAX);

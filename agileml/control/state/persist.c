@@ -107,11 +107,11 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
         each(job.totals) each(plan.epoch) each(plan.version) each(end.code) each(end.text) each(change.state)          \
             each(change.next_stage) each(plan.from_clock) each(plan.restore) each(commit.clock)                        \
                 each(plan.commit_every) each(change.next_commit_every) each(commit.chosen) each(barrier)               \
-                    each(job.stopping) each(job.final) each(recovery.redone_until) each(job.resume)                    \
-                        each(checkpoint.kept) each(crashes.known) each(report.observers) each(report.observer_count)   \
-                            each(save.attempt) each(plan.strategy) each(plan.next_strategy) each(plan.strategy_from)   \
-                                each(change.strategy) each(job.resumed_clocks) each(job.resumed_strategy)              \
-                                    each(features.revoked)
+                    each(job.stopping) each(job.final) each(recovery.redone_until) each(recovery.mixed_until)          \
+                        each(job.resume) each(checkpoint.kept) each(crashes.known) each(report.observers)              \
+                            each(report.observer_count) each(save.attempt) each(plan.strategy)                         \
+                                each(plan.next_strategy) each(plan.strategy_from) each(change.strategy)                \
+                                    each(job.resumed_clocks) each(job.resumed_strategy) each(features.revoked)
 
 #define MEMBER_FIELDS(each)                                                                                            \
     each(node) each(name) each(pass) each(host) each(group) each(process_id) each(threads_max) each(state)             \

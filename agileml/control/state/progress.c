@@ -30,6 +30,7 @@ void progress_close(struct controller *controller) {
 static void sums_add(struct clock_sums *sums, const struct clock_sums *more, const struct wire_metric *metrics,
                      unsigned metric_count) {
     sums->items += more->items;
+    sums->worked += more->worked;
     sums->lasted_us += more->lasted_us;
     sums->missing += more->missing;
     sums->unevaluated = more->unevaluated;
@@ -71,6 +72,11 @@ static void check_stop(struct controller *controller, bool known) {
 
 /* ---- Clocks and iterations ---- */
 
+/* Returns how many of the items that were worked on in the clock count (job_counts_items). */
+static uint64_t counted_items(const struct controller *controller, uint64_t clock, uint64_t items) {
+    return job_counts_items(&controller->job.terms, clock) ? items : 0;
+}
+
 /* Returns the entry for when all nodes would have computed the clock without exchange. */
 static uint64_t *computed_at(struct controller_clocks *clocks, uint64_t clock) {
     return &clocks->computed_us[clock % (sizeof clocks->computed_us / sizeof *clocks->computed_us)];
@@ -90,16 +96,17 @@ static bool metric_is_known(const struct wire_metric *metric, const struct wire_
     return metric->kind == METRIC_SUM || sum->weight != 0;
 }
 
-/* Returns the share of the data that the iteration's metrics cover. Counts items instead of data shards where
- * possible. */
+/* Returns the share of the data that the iteration's metrics and its items cover. Counts items instead of data shards
+ * where possible. */
 static double iteration_covered(const struct controller *controller) {
     const struct controller_progress *progress = &controller->progress;
     struct clock_sums sums = progress->iteration;
     if (sums.missing > 0 && report_iteration_is_whole(controller)) {
         sums.missing = 0;
-        double worked =
-            controller->job.items > 0 ? (double)progress->iteration.items / (double)controller->job.items : 1;
-        return fmin(worked, report_covered(controller, &sums, 1));
+        double all = (double)controller->job.items;
+        double worked = (double)progress->iteration.worked / job_phases(&controller->job.terms);
+        double share = all > 0 ? fmin(worked, (double)progress->iteration.items) / all : 1;
+        return fmin(share, report_covered(controller, &sums, 1));
     }
     uint64_t each = controller->job.terms.clocks_per_iteration;
     uint64_t clocks = progress->completed - progress->first;
@@ -307,7 +314,7 @@ static void count_usage(struct controller *controller, const struct clock_window
         struct member *member = controller_find_member(controller, actor_node(window->reports[r].origin));
         if (member != NULL) {
             member->usage.worked_us += window->reports[r].clock_us;
-            member->usage.items += window->reports[r].items;
+            member->usage.items += counted_items(controller, window->clock, window->reports[r].items);
             least_us = member->usage.worked_us > least_us ? member->usage.worked_us : least_us;
         }
     }
@@ -346,21 +353,43 @@ static void metrics_add(struct wire_metric_sum *sums, const struct wire_metric_s
     }
 }
 
+/* Whether nodes may have evaluated this clock in the state of another clock, as others were lost. Among phases that is
+ * no state of the model: some tables are of this iteration, others of the one before. The job's last clock is evaluated
+ * in its own state. */
+static bool evaluation_is_mixed(const struct controller *controller, uint64_t clock) {
+    const struct job_terms *terms = &controller->job.terms;
+    return job_phases(terms) > 1 && job_counts_items(terms, clock) && clock <= controller->recovery.mixed_until &&
+           clock != controller->job.final;
+}
+
+static void drop_evaluated(const struct controller *controller, struct clock_sums *sums) {
+    for (unsigned i = 0; i < controller->job.metric_count; i++) {
+        if (controller->job.metrics[i].evaluated != 0) {
+            sums->metrics[i] = (struct wire_metric_sum){0};
+        }
+    }
+    sums->unevaluated = controller->options.policy.shards;
+}
+
 /* Adds up what origins, including lost origins, reported of the clock. */
 static struct clock_sums sum_clock(const struct controller *controller, const struct clock_window *window) {
     const struct lost_sums *lost = lost_sums_of(&controller->lost, window->clock);
     struct clock_sums sums = {.lasted_us = clock_lasted_us(window),
                               .missing = lost_shards(&controller->lost, window->clock)};
     for (unsigned r = 0; r < window->count; r++) {
-        sums.items += window->reports[r].items;
+        sums.worked += window->reports[r].items;
         metrics_add(sums.metrics, window->reports[r].metrics, controller->job.metric_count);
     }
     if (lost != NULL) {
-        sums.items += lost->items;
+        sums.worked += lost->items;
         metrics_add(sums.metrics, lost->metrics, controller->job.metric_count);
     }
+    sums.items = counted_items(controller, window->clock, sums.worked);
     if (any_evaluated(controller) && !lost_is_evaluated(&controller->lost, window->clock, ACTOR_NONE)) {
         sums.unevaluated = sums.missing;
+    }
+    if (any_evaluated(controller) && evaluation_is_mixed(controller, window->clock)) {
+        drop_evaluated(controller, &sums);
     }
     return sums;
 }
@@ -658,13 +687,15 @@ void progress_receive(struct controller *controller, struct member *member, cons
     take_idle(controller, report);
     if (report->clock > completed && take_report(controller, message)) {
         measure(controller, member, report);
-        controller->progress.items_helped += report->helped;
+        controller->progress.items_helped += counted_items(controller, report->clock, report->helped);
         controller->progress.items_fed += report->items_fed < report->items ? report->items_fed : report->items;
         controller->progress.feed_wait_us += report->feed_wait_us;
     }
     if (new) {
         member->reported.catch_up = report->clock;
-        controller->progress.items_redone += report->clock <= controller->recovery.redone_until ? report->items : 0;
+        controller->progress.items_redone += report->clock <= controller->recovery.redone_until
+                                                 ? counted_items(controller, report->clock, report->items)
+                                                 : 0;
         persist_soon(controller);
     }
     if (report->evaluation == 0 && report->clock > member->reported.clock) {

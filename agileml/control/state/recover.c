@@ -485,6 +485,8 @@ static bool plan_recovery(struct controller *controller, uint64_t *clock) {
     if (planned) {
         assert(controller->progress.first <= *clock);
         place(controller, all, count, *clock, &ordinary);
+        controller->recovery.mixed_until =
+            begun > controller->recovery.mixed_until ? begun : controller->recovery.mixed_until;
         progress_recover(controller, *clock, ordinary.owners);
         schedule_recover(&controller->plan.schedule, node_is_dead, controller, ordinary.owners,
                          &(struct schedule_restore){.committed = controller->commit.clock,

@@ -125,7 +125,7 @@ char *report_clock(const struct controller *controller, const struct clock_sums 
     report_set_whole(object, "clock", controller->progress.completed);
     report_set_real(object, "seconds", seconds);
     set_measured(object, controller, sums);
-    report_set_whole(object, "items", sums->items);
+    report_set_whole(object, "items", sums->worked);
     set_covered(object, report_covered(controller, sums, 1));
     return report_line_text(object, false);
 }
@@ -477,7 +477,8 @@ static void set_speed(json_t *object, const struct controller *controller, const
                       const struct slowness *slowness) {
     struct monitor_speed speed =
         monitor_speed(&controller->clocks.monitor, member->node.actor, MONITOR_SHORT, controller_now(controller));
-    report_set_real(object, "items_per_second", speed.clocks > 0 ? speed.items_per_second : NAN);
+    report_set_real(object, "items_per_second",
+                    speed.clocks > 0 ? speed.items_per_second / job_phases(&controller->job.terms) : NAN);
     report_set_real(object, "slowness_short", slowness_of(controller, slowness, MONITOR_SHORT, member));
     report_set_real(object, "slowness_long", slowness_of(controller, slowness, MONITOR_LONG, member));
     struct monitor_wait wait =
