@@ -47,7 +47,7 @@ bool matrix_market_begins(const char *line, const char *end) {
 }
 
 /* Rejects unsupported kinds of matrices, and says in the message how to write a supported one. */
-static int check_kind(const struct word words[WORDS], struct error *error) {
+static int check_kind(struct matrix_market *head, const struct word words[WORDS], struct error *error) {
     const struct word *format = &words[2];
     const struct word *symmetry = &words[4];
     if (is_word(format, "array")) {
@@ -58,7 +58,9 @@ static int check_kind(const struct word words[WORDS], struct error *error) {
     if (is_word(&words[3], "complex")) {
         return error_set(error, AML_EINPUT, "a complex MatrixMarket matrix: expected real, integer or pattern");
     }
-    if (is_word(symmetry, "symmetric") || is_word(symmetry, "skew-symmetric") || is_word(symmetry, "hermitian")) {
+    head->symmetric = head->halves && is_word(symmetry, "symmetric");
+    if ((is_word(symmetry, "symmetric") && !head->halves) || is_word(symmetry, "skew-symmetric") ||
+        is_word(symmetry, "hermitian")) {
         return error_set(error, AML_EINPUT,
                          "a MatrixMarket matrix that is %.*s, so that half of it is left out: expected general; "
                          "scipy.io.mmwrite writes it with symmetry='general'",
@@ -78,13 +80,13 @@ static int take_banner(struct matrix_market *head, const char *line, const char 
                   {"pattern", MATRIX_MARKET_PATTERN}};
     struct word words[WORDS];
     size_t count = split_words(line, end, words, WORDS);
-    int code = count == WORDS ? check_kind(words, error) : 0;
+    int code = count == WORDS ? check_kind(head, words, error) : 0;
     if (code != 0) {
         return code;
     }
     for (size_t f = 0; f < sizeof fields / sizeof fields[0] && count == WORDS; f++) {
         if (is_word(&words[0], banner) && is_word(&words[1], "matrix") && is_word(&words[2], "coordinate") &&
-            is_word(&words[3], fields[f].name) && is_word(&words[4], "general")) {
+            is_word(&words[3], fields[f].name) && (head->symmetric || is_word(&words[4], "general"))) {
             head->field = fields[f].field;
             return 0;
         }

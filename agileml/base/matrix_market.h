@@ -1,8 +1,8 @@
 /* The head of a file in the MatrixMarket format: the banner `%%MatrixMarket matrix coordinate FIELD general`,
  * comments that begin with '%', and the size line `rows columns entries`. Behind the head each line is `row column
  * value`, or `row column` when the field is pattern; rows and columns count from 1. Only general sparse matrices are
- * accepted. The message of a rejection names the kind: array, complex, symmetric, skew-symmetric or hermitian. The
- * entries are not read here. Pure functions of text, for any thread. */
+ * accepted, and symmetric ones where the caller wants them. The message of a rejection names the kind: array, complex,
+ * symmetric, skew-symmetric or hermitian. The entries are not read here. Pure functions of text, for any thread. */
 #ifndef AGILEML_BASE_MATRIX_MARKET_H
 #define AGILEML_BASE_MATRIX_MARKET_H
 
@@ -18,8 +18,10 @@ enum matrix_market_field {
     MATRIX_MARKET_PATTERN /* entries have no value: it is 1 */
 };
 
-/* Must be zeroed before the first line. */
+/* Must be zeroed before the first line, except for `halves`. */
 struct matrix_market {
+    bool halves;    /* symmetric matrices are accepted */
+    bool symmetric; /* the entries are one half of the matrix and its diagonal */
     enum matrix_market_field field;
     uint64_t rows, columns, entries;
     uint64_t lines; /* lines of the head so far: banner, comments, blank lines, size line */

@@ -220,15 +220,15 @@ static int take_libsvm_label(struct reading *r, const char **p) {
     }
     if (memchr(*p, ',', length) != NULL) {
         return bad_line(r,
-                        "expected one label, then index:value, got '%.*s': of several labels mlr and net learn none; "
-                        "make a file for each label",
+                        "expected one label, then index:value, got '%.*s': of several labels none is "
+                        "learned; make a file for each label",
                         text_shown(length), *p);
     }
     if (memchr(*p, ':', length) != NULL) {
         return bad_line(
             r,
             "expected one label, then index:value, got '%.*s': the label is missing, or has a weight, which "
-            "mlr and net do not take",
+            "is not supported",
             text_shown(length), *p);
     }
     int result = take_label(r, *p, length, "one label, then index:value");

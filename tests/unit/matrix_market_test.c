@@ -40,6 +40,18 @@ TEST(heads) {
     assert_head("%%MatrixMarket matrix coordinate real general\n2 3 0", "0 2x3 0 line 2");
 }
 
+TEST(symmetric_heads_where_wanted) {
+    static const char *const banners[] = {"%%MatrixMarket matrix coordinate pattern symmetric",
+                                          "%%MatrixMarket matrix coordinate pattern general"};
+    for (size_t b = 0; b < 2; b++) {
+        struct matrix_market head = {.halves = true};
+        struct error error = {0};
+        assert_int_equal(matrix_market_take(&head, banners[b], banners[b] + strlen(banners[b]), &error), 0);
+        assert_int_equal(head.symmetric, b == 0);
+        assert_int_equal(head.field, MATRIX_MARKET_PATTERN);
+    }
+}
+
 TEST(banners_are_recognized) {
     static const struct {
         const char *line;
