@@ -28,4 +28,7 @@
 #define VECTOR_LANES  16
 #define VECTOR_TARGET VECTOR_AVX512
 #include VECTOR_LOOPS
+#undef VECTOR_SET
+#undef VECTOR_LANES
+#undef VECTOR_TARGET
 #endif

@@ -13,7 +13,9 @@
  *     store_part(x, v, n) writes only the first n
  *     fill(x)             x in all places
  *     multiply_add        a b + c; rounded once, but twice in `portable`
+ *     maximum             a > b ? a : b in each place; so b where one is NaN
  *     sum                 of all places
+ *     sums(v, x)          writes the sums of 8 vectors' places to x[8]
  *     nonzeros            a bit for each place that is not 0; NaN is not 0 */
 #ifndef APPS_VECTORS_H
 #define APPS_VECTORS_H
@@ -87,8 +89,20 @@ VECTOR_INLINE portable_vector portable_multiply_add(portable_vector a, portable_
     return a * b + c;
 }
 
+VECTOR_INLINE portable_vector portable_maximum(portable_vector a, portable_vector b) {
+    typedef int32_t places __attribute__((vector_size(16)));
+    const places greater = (places)(a > b);
+    return (portable_vector)((greater & (places)a) | (~greater & (places)b));
+}
+
 VECTOR_INLINE float portable_sum(portable_vector v) {
     return (v[0] + v[2]) + (v[1] + v[3]);
+}
+
+VECTOR_INLINE void portable_sums(const portable_vector *v, float *x) {
+    for (size_t k = 0; k < 8; k++) {
+        x[k] = portable_sum(v[k]);
+    }
 }
 
 VECTOR_INLINE unsigned portable_nonzeros(portable_vector v) {
@@ -135,6 +149,17 @@ VECTOR_AVX2 VECTOR_INLINE float avx2_sum(__m256 v) {
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 
+VECTOR_AVX2 VECTOR_INLINE __m256 avx2_maximum(__m256 a, __m256 b) {
+    return _mm256_max_ps(a, b);
+}
+
+/* Adds neighbouring places, first within each half of the vectors. */
+VECTOR_AVX2 VECTOR_INLINE void avx2_sums(const __m256 *v, float *x) {
+    const __m256 low = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+    const __m256 high = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
+    avx2_store(x, _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)));
+}
+
 VECTOR_AVX2 VECTOR_INLINE unsigned avx2_nonzeros(__m256 v) {
     return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_NEQ_UQ));
 }
@@ -173,6 +198,19 @@ VECTOR_AVX512 VECTOR_INLINE __m512 avx512_multiply_add(__m512 a, __m512 b, __m51
 
 VECTOR_AVX512 VECTOR_INLINE float avx512_sum(__m512 v) {
     return avx2_sum(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
+}
+
+VECTOR_AVX512 VECTOR_INLINE __m512 avx512_maximum(__m512 a, __m512 b) {
+    return _mm512_max_ps(a, b);
+}
+
+VECTOR_AVX512 VECTOR_INLINE void avx512_sums(const __m512 *v, float *x) {
+    __m256 halves[8];
+    VECTOR_UNROLL
+    for (unsigned k = 0; k < 8; k++) {
+        halves[k] = _mm256_add_ps(_mm512_castps512_ps256(v[k]), _mm512_extractf32x8_ps(v[k], 1));
+    }
+    avx2_sums(halves, x);
 }
 
 VECTOR_AVX512 VECTOR_INLINE unsigned avx512_nonzeros(__m512 v) {

@@ -5,12 +5,70 @@
  */
 #include "apps/nn/layers.h"
 
+#include "apps/vectors.h"
+
 #include <cblas.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
+/* OpenBLAS's choice of kernels by the processor, which it makes when it is loaded. Not in its header. */
+extern void gotoblas_dynamic_init(void) __attribute__((weak));
+extern void gotoblas_dynamic_quit(void) __attribute__((weak));
+
+/* Returns the kernels for this processor's vectors. NULL: the choice stays OpenBLAS's. */
+static const char *kernels_of_processor(void) {
+#if defined(__x86_64__)
+    if (vectors_wide() == 2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+        return "SkylakeX";
+    }
+    return vectors_wide() > 0 ? "Haswell" : NULL;
+#else
+    return NULL;
+#endif
+}
+
+/* OpenBLAS takes the kernels of 2004, a quarter as fast, on processors that are newer than itself: Debian's 0.3.21 on
+ * Emerald Rapids. */
+static void choose_kernels(void) {
+    static const char variable[] = "OPENBLAS_CORETYPE";
+    const char *kernels = kernels_of_processor();
+    if (kernels != NULL && strcmp(openblas_get_corename(), "Prescott") == 0 && getenv(variable) == NULL &&
+        gotoblas_dynamic_init != NULL && gotoblas_dynamic_quit != NULL && setenv(variable, kernels, 0) == 0) {
+        gotoblas_dynamic_quit();
+        gotoblas_dynamic_init();
+    }
+}
+
 void nn_blas_begin(void) {
+    choose_kernels();
     openblas_set_num_threads(1);
+}
+
+/* ---- Products ---- */
+
+void nn_multiply(size_t n, size_t in, size_t out, struct nn_matrix x, struct nn_matrix w, float beta,
+                 struct nn_matrix y) {
+    if (n > 0 && out > 0) {
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)n, (blasint)out, (blasint)in, 1, x.values,
+                    (blasint)x.pitch, w.values, (blasint)w.pitch, beta, y.values, (blasint)y.pitch);
+    }
+}
+
+void nn_multiply_weights(size_t n, size_t in, size_t out, struct nn_matrix x, struct nn_matrix dy,
+                         struct nn_matrix dw) {
+    if (n > 0 && in > 0 && out > 0) {
+        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)in, (blasint)out, (blasint)n, 1, x.values,
+                    (blasint)x.pitch, dy.values, (blasint)dy.pitch, 1, dw.values, (blasint)dw.pitch);
+    }
+}
+
+void nn_multiply_inputs(size_t n, size_t in, size_t out, struct nn_matrix dy, struct nn_matrix w, float beta,
+                        struct nn_matrix dx) {
+    if (n > 0 && in > 0) {
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)n, (blasint)in, (blasint)out, 1, dy.values,
+                    (blasint)dy.pitch, w.values, (blasint)w.pitch, beta, dx.values, (blasint)dx.pitch);
+    }
 }
 
 /* ---- Dense ---- */

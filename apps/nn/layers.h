@@ -62,8 +62,25 @@ struct nn_products {
 
 extern const struct nn_products nn_blas; /* matrix products in OpenBLAS */
 
-/* Makes OpenBLAS run each call in the caller's thread, as the callers have threads of their own. */
+/* Makes OpenBLAS run each call in the caller's thread, as the callers have threads of their own, and by kernels for
+ * this processor's vectors. Call it before other threads use OpenBLAS. */
 void nn_blas_begin(void);
+
+/* ---- Products of matrices, whose rows are `pitch` floats apart ---- */
+
+struct nn_matrix {
+    float *values; /* not changed where a function only reads the matrix */
+    size_t pitch;
+};
+
+/* y[n][out] = beta y + x[n][in] w[in][out]; with beta 0 y need not have values. */
+void nn_multiply(size_t n, size_t in, size_t out, struct nn_matrix x, struct nn_matrix w, float beta,
+                 struct nn_matrix y);
+/* dw[in][out] += x[n][in]^T dy[n][out]. */
+void nn_multiply_weights(size_t n, size_t in, size_t out, struct nn_matrix x, struct nn_matrix dy, struct nn_matrix dw);
+/* dx[n][in] = beta dx + dy[n][out] w[in][out]^T. */
+void nn_multiply_inputs(size_t n, size_t in, size_t out, struct nn_matrix dy, struct nn_matrix w, float beta,
+                        struct nn_matrix dx);
 
 /* ---- Layers without matrix products ---- */
 
