@@ -14,11 +14,12 @@ from ._declare import (FTRL, AdaGrad, Adam, Metric, Momentum, Normal, Optimizer,
 from ._errors import InputError
 from ._job import Job, JobError, Report, run, start
 from ._worker import Items, Lines, Rows, VariedItem, VariedItems, Worker
-from .models import LogisticRegressionModel, MatrixFactorizationModel, ModelError, NetworkModel, TopicModel, load
+from .models import (GraphNetworkModel, LogisticRegressionModel, MatrixFactorizationModel, ModelError, NetworkModel,
+                     TopicModel, load)
 
 __all__ = [
-    "AdaGrad", "Adam", "App", "FTRL", "InputError", "Items", "Job", "JobError", "Lines", "LogisticRegressionModel",
-    "MatrixFactorizationModel", "Metric", "ModelError", "Momentum", "NetworkModel", "Normal", "Optimizer", "Option",
-    "Report", "Rows", "Stage", "Steps", "Table", "TopicModel", "Transform", "Uniform", "VariedItem", "VariedItems",
-    "Worker", "load", "main", "run", "stage", "start", "transform",
+    "AdaGrad", "Adam", "App", "FTRL", "GraphNetworkModel", "InputError", "Items", "Job", "JobError", "Lines",
+    "LogisticRegressionModel", "MatrixFactorizationModel", "Metric", "ModelError", "Momentum", "NetworkModel", "Normal",
+    "Optimizer", "Option", "Report", "Rows", "Stage", "Steps", "Table", "TopicModel", "Transform", "Uniform",
+    "VariedItem", "VariedItems", "Worker", "load", "main", "run", "stage", "start", "transform",
 ]

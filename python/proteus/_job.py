@@ -296,8 +296,10 @@ class Job:
                 listener.join(_LAST_WORDS)
             self._folder.cleanup()
             if status != 0:
-                said = self._said.errors[-1:] or [self.report.summary.get("error") or f"exit status {status}"]
-                self._error = JobError(said[0], status, self.report)
+                said = self._said
+                texts = [*said.errors[-1:], self.report.summary.get("error"), *said.node_errors[-1:],
+                         f"exit status {status}"]
+                self._error = JobError(next(filter(None, texts)), status, self.report)
         if self._error is not None:
             raise self._error
 

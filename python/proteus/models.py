@@ -1,6 +1,6 @@
-"""Trained models of mf, mlr, net and lda, as numpy arrays: load reads a file that a job's --model-out wrote, `save`
-writes one that the programs read. Predictions follow the programs' rules; sums of floats may differ from theirs in the
-last bits."""
+"""Trained models of mf, mlr, net, lda and gnn, as numpy arrays: load reads a file that a job's --model-out wrote,
+`save` writes one that the programs read. Predictions follow the programs' rules; sums of floats may differ from theirs
+in the last bits."""
 
 import io
 import os
@@ -13,6 +13,7 @@ import zlib
 
 import numpy as np
 
+from . import _graph
 from ._job import find_program
 from ._worker import as_keys, as_values
 
@@ -86,12 +87,13 @@ class _Reader:
 
 
 def load(path):
-    """Reads a model's file. Returns a MatrixFactorizationModel, LogisticRegressionModel, NetworkModel or TopicModel.
-    Raises ModelError for a file that is no model or is damaged in any byte, OSError when it can't be read."""
+    """Reads a model's file. Returns a MatrixFactorizationModel, LogisticRegressionModel, NetworkModel, TopicModel or
+    GraphNetworkModel. Raises ModelError for a file that is no model or is damaged in any byte, OSError when it can't be
+    read."""
     data = pathlib.Path(path).read_bytes()
     kind = _KINDS.get(data[:8])
     if kind is None:
-        raise ModelError(f"{path}: no model of mf, mlr, net or lda")
+        raise ModelError(f"{path}: no model of mf, mlr, net, lda or gnn")
     if len(data) < 16 or zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
         raise ModelError(f"{path}: damaged: its checksum differs")
     reader = _Reader(path, data[:-4])
@@ -786,5 +788,106 @@ class TopicModel:
         return f"<{type(self).__name__}: {self.counts.shape[1]} topics, {self.counts.shape[0]} words>"
 
 
+class GraphNetworkModel:
+    """A model of gnn. Needs scipy.
+
+    kind        str: "gcn", "gat" or "sage".
+    labels      list of str: the classes, in their order.
+    layers      str: the widths of hidden layers as --layers has them, of gat those of a head.
+    heads, output_heads  gat: heads of hidden layers, and of the last one.
+    directed    whether an edge is only from u to v.
+    parameters  a list of (name, array), in the order of the layers: the weights [in, out], of sage those of the vertex
+                itself, too (`self`), and the biases. gat: the weights [in, heads, width], and the attention's vectors
+                `left` (of the vertex that attends) and `right`, [heads, width].
+    features    how many a vertex has.
+    scale       "none", "unit" (a vertex's features to length 1), "rows" (divided by their sum, if that is above 1) or
+                "standard": values minus `centres` [features], times `factors` [features], limited to -5..5.
+    """
+
+    def __init__(self, kind, labels, layers, parameters, features, heads=1, output_heads=1, directed=False,
+                 scale="none", centres=None, factors=None):
+        if kind not in _graph.KINDS:
+            raise ValueError(f"kind {kind!r}: expected one of {', '.join(_graph.KINDS)}")
+        if scale not in _graph.SCALES:
+            raise ValueError(f"scale {scale!r}: expected one of {', '.join(_graph.SCALES)}")
+        self.kind, self.labels, self.layers, self.scale = kind, [str(label) for label in labels], str(layers), scale
+        self.heads, self.output_heads, self.directed, self.features = heads, output_heads, bool(directed), features
+        blocks = self._blocks(kind, features, len(self.labels), self.layers, heads, output_heads)
+        standard = scale == "standard"
+        self.centres = _finite("centres", centres, (features,)) if standard else None
+        self.factors = _finite("factors", factors, (features,)) if standard else None
+        if [name for name, _ in parameters] != [name for name, _ in blocks]:
+            raise ValueError(f"parameters: expected {', '.join(name for name, _ in blocks)}")
+        self.parameters = [(name, _finite(name, array, shape)) for (name, array), (_, shape) in zip(parameters, blocks)]
+
+    @staticmethod
+    def _blocks(kind, features, classes, layers, heads, output_heads):
+        """The names and shapes of the parameters."""
+        if not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4}){0,5}", layers):
+            raise ValueError(f"layers {layers!r}: expected the widths of 1 to 6 hidden layers, such as 64,64")
+        for what, number, high in (("features", features, 1 << 24), ("heads", heads, 64), ("heads", output_heads, 64)):
+            _within(what, number, 1, high)
+        _within("classes", classes, 2, 1 << 12)
+        widths = [_within("width", int(width), 1, 4096) for width in layers.split(",")]
+        return _graph.blocks_of(kind, features, classes, widths, heads, output_heads)
+
+    @classmethod
+    def _read(cls, reader):
+        """The file as apps/gnn/model.c describes it."""
+        version, kind, features, classes, heads, output_heads, count, length, directed, scale = reader.numbers("10I12x")
+        if version != 1 or kind >= len(_graph.KINDS) or scale >= len(_graph.SCALES) or directed > 1:
+            reader.refuse(f"version {version}, kind {kind}, scale {scale}: expected version 1")
+        kind, scale, layers = _graph.KINDS[kind], _graph.SCALES[scale], reader.bytes(length).decode("ascii")
+        blocks = cls._blocks(kind, features, classes, layers, heads, output_heads)
+        if layers.count(",") + 2 != count:
+            reader.refuse(f"damaged: it has {count} layers, but the hidden layers {layers}")
+        labels = [reader.bytes(*reader.numbers("I")).decode("utf-8", "replace") for _ in range(classes)]
+        centres, factors = (reader.floats(features) if scale == "standard" else None for _ in range(2))
+        parameters = [(name, reader.floats(int(np.prod(shape))).reshape(shape)) for name, shape in blocks]
+        return cls(kind, labels, layers, parameters, features, heads, output_heads, directed, scale, centres, factors)
+
+    def save(self, path):
+        """Writes the model for `gnn --predict` and load."""
+        layers = self.layers.encode()
+        content = io.BytesIO()
+        content.write(b"AMLGNNMD" + struct.pack(
+            "<10I12x", 1, _graph.KINDS.index(self.kind), self.features, len(self.labels), self.heads, self.output_heads,
+            self.layers.count(",") + 2, len(layers), self.directed, _graph.SCALES.index(self.scale)))
+        content.write(layers)
+        for label in self.labels:
+            content.write(struct.pack("<I", len(label.encode())) + label.encode())
+        for array in (self.centres, self.factors, *(array for _, array in self.parameters)):
+            content.write(b"" if array is None else array.astype("<f4").tobytes())
+        _write(path, content.getvalue())
+
+    def logits(self, A, X) -> np.ndarray:
+        """What predict_proba takes the softmax of, [n, classes].
+
+        A  the graph [n, n], scipy.sparse or an array: A[u, v] is not 0 where there is an edge from u to v; symmetric,
+           unless the model is of a directed graph. Other values than 1, which are ignored, raise a warning. Entries
+           A[v, v] change nothing.
+        X  the features [n, features], scipy.sparse or an array, not scaled yet."""
+        X = _graph.features_of(X, self.features)
+        neighbours = _graph.Neighbours(*_graph.edges_of(A, self.directed, X.shape[0]), X.shape[0])
+        layers = [{} for _ in range(self.layers.count(",") + 2)]
+        for name, array in self.parameters:
+            number, part = name.split(".")
+            layers[int(number)][part] = array
+        scaled = _graph.Features(X, self.scale, self.centres, self.factors)
+        return _graph.logits_of(self.kind, neighbours, scaled, layers)
+
+    def predict_proba(self, A, X) -> np.ndarray:
+        """Probabilities [n, classes] of all vertices; the arguments are those of `logits`."""
+        return _softmax(self.logits(A, X))
+
+    def predict(self, A, X) -> np.ndarray:
+        """The likeliest label of each vertex, as the training data wrote it; of equal ones the first."""
+        return np.asarray(self.labels)[self.logits(A, X).argmax(axis=1)]
+
+    def __repr__(self):
+        return (f"<{type(self).__name__}: {self.kind}, {self.features} features, hidden layers {self.layers}, "
+                f"{len(self.labels)} classes>")
+
+
 _KINDS = {b"AMLMFMDL": MatrixFactorizationModel, b"AMLMLMDL": LogisticRegressionModel, b"AMLNNMDL": NetworkModel,
-          b"AMLLDAMD": TopicModel}
+          b"AMLLDAMD": TopicModel, b"AMLGNNMD": GraphNetworkModel}

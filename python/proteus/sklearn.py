@@ -1,4 +1,4 @@
-"""Estimators in the manner of scikit-learn, whose `fit` runs a job of mf, mlr or lda.
+"""Estimators in the manner of scikit-learn, whose `fit` runs a job of mf, mlr, lda or gnn.
 Needs scikit-learn (Debian's python3-sklearn).
 
     from proteus.sklearn import LogisticRegression
@@ -8,16 +8,16 @@ All of them have the parameters
 
     reliable, transient  nodes of the job: processes that count as reliable, and others that may be killed.
     random_state         a whole number, or a numpy RandomState: the job's seed. None: 1, so `fit` is repeatable anyway.
-    options              a dict of more options of the app (mlr, mf or lda), as {"momentum": 0.9}; none that `fit` sets
-                         by the other parameters. What no parameter and no option says the app chooses.
+    options              a dict of more options of the app (mlr, mf, lda or gnn), as {"momentum": 0.9}; none that `fit`
+                         sets by the other parameters. What no parameter and no option says the app chooses.
     run_options          a dict of more options of `proteus run`, with `controller` of `proteus join`.
     controller           None: the job is one of this machine alone. "HOST:PORT" of a controller (`proteus controller
                          --reliable 1 --transient 2`) that waits for nodes: those of this machine join it. It is for one
                          `fit`, as it ends with its job.
     folder               with `controller`, for jobs in which other machines' nodes are, too: a folder that all of them
-                         have under this path. `fit` writes the data there, as `proteus-data`, and the job the
-                         model, as `proteus-model`: both replace those of an earlier `fit`. It prints the command line
-                         by which the other machines' nodes then join.
+                         have under this path. `fit` writes the data there, as `proteus-data` (a graph as several files
+                         whose names begin so), and the job the model, as `proteus-model`: both replace those of an
+                         earlier `fit`. It prints the command line by which the other machines' nodes then join.
 
 and after `fit` the attributes report_ (a proteus.Report), model_ (of a class of proteus.models) and n_iter_ (passes
 over the data). With one node the same data and seed give the same model; with several, sums of floats differ in their
@@ -33,10 +33,12 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.datasets import dump_svmlight_file
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from . import models
+from . import _graph, models
 from ._job import JobError, _arguments, _endpoint, _rights, run
 
 
@@ -54,7 +56,8 @@ COEF_DENSE_MAX = 1 << 26  # features
 
 
 class _Job:
-    """What the estimators share: they run a job on data that `write` puts into a file."""
+    """What the estimators share: they run a job on data that `write` puts into a file. Its name is the app's --data,
+    unless `write` returns a dict of options: then it has made files whose names begin with that."""
 
     def _run(self, app, write, **options):
         for name in self.options or {}:
@@ -82,13 +85,13 @@ class _Job:
 
     def _run_in(self, folder, app, write, options):
         data, model = os.path.join(folder, "proteus-data"), os.path.join(folder, "proteus-model")
-        write(data)
+        files = write(data) or {"data": data}
         if os.path.exists(model):
             os.unlink(model)  # of an earlier fit
         seed = 1 if self.random_state is None else self.random_state
         if isinstance(seed, np.random.RandomState):
             seed = int(seed.randint(1 << 31))
-        options = {"data": data, "model_out": model, "seed": seed, "iterations": self.max_iter, **options,
+        options = {"model_out": model, "seed": seed, "iterations": self.max_iter, **options, **files,
                    **(self.options or {})}
         if self.folder is not None:
             given = self.run_options or {}
@@ -326,3 +329,196 @@ class LatentDirichletAllocation(TransformerMixin, _Job, BaseEstimator):
 
     def _more_tags(self):
         return {"requires_positive_X": True}
+
+
+def _is_missing(label):
+    """Whether it is None, NaN, pandas' NA, or -1."""
+    return label is None or label is getattr(sys.modules.get("pandas"), "NA", None) or bool(
+        label != label or (not isinstance(label, (str, bytes)) and label == -1))
+
+
+def _labelled(y):
+    """Which labels are known, [n]."""
+    if y.dtype.kind == "f":
+        return ~np.isnan(y) & (y != -1)
+    if y.dtype.kind == "O":
+        return ~np.array([_is_missing(label) for label in y], bool)
+    if y.dtype.kind == "U":  # of a list of texts with -1 or NaN in it numpy makes texts
+        return ~np.isin(y, ["-1", "nan"])
+    return y != -1 if y.dtype.kind in "iu" else np.ones(len(y), bool)
+
+
+def _one_type(labels):
+    """Labels of an array of objects as one of texts or numbers."""
+    if labels.dtype.kind != "O":
+        return labels
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise ValueError("y: expected labels that are all texts or all numbers, got both")
+    return np.array(labels.tolist())
+
+
+def _save(path, array):
+    with open(path, "wb") as file:  # numpy.save adds .npy to a name
+        np.save(file, array)
+
+
+def _with_last_column(X):
+    """A CSR matrix [n, d] with a value in column d - 1, if 0: a libsvm file has as many columns as occur."""
+    X = X.copy()
+    X.sum_duplicates()
+    first = X.indptr[1]
+    if first > 0 and X.indices[first - 1] == X.shape[1] - 1:
+        return X
+    starts = X.indptr + (np.arange(X.shape[0] + 1) > 0)
+    return scipy.sparse.csr_matrix((np.insert(X.data, first, 0), np.insert(X.indices, first, X.shape[1] - 1), starts),
+                                   X.shape)
+
+
+_GRAPH_FILES = ("edges", "features", "labels", "split", "graph", "pack", "predict", "train_per_class",
+                "validation_per_class")  # options that `fit` sets, or that would be others for these
+
+
+def _write_graph(path, edges, X, numbers, splits):
+    """Writes gnn's files. Returns the options that name them."""
+    files = {name: f"{path}-{name}" for name in ("edges", "features", "labels", "split")}
+    _save(files["edges"], edges)
+    if scipy.sparse.issparse(X):
+        dump_svmlight_file(_with_last_column(X), numbers, files["features"], zero_based=False)
+        del files["labels"]  # they are among the features
+    else:
+        _save(files["features"], X)
+        _save(files["labels"], numbers)
+    with open(files["split"], "w", encoding="ascii") as file:
+        for name, mask in splits.items():
+            file.write(f"{name}: {' '.join(map(str, np.flatnonzero(mask)))}\n")
+    return files
+
+
+class GraphClassifier(ClassifierMixin, _Job, BaseEstimator):
+    """Classes of a graph's vertices by gnn: from their features, the edges, and the labels of some of them. By default
+    gnn chooses, as its documentation says.
+
+        model = GraphClassifier().fit(A, X, y)
+        model.predict(A, X)[y == -1]
+
+    model       "gcn" (averages of neighbours), "sage" (those beside the vertex's own values) or "gat" (attention).
+    layers      the width of the hidden layer, or a tuple with that of each; of gat those of each head. None: gnn's.
+    heads       gat's heads in hidden layers; None: gnn's.
+    dropout     part of the values that are 0 in training, by chance; None: gnn's.
+    alpha       L2 regularization (gnn's --lambda); None: gnn's.
+    rate        learning rate of the first step; None: gnn's.
+    max_iter    iterations over the whole graph, of which the first only measures the start; None: gnn's.
+    directed    False: A has to be symmetric. True: A[u, v] is an edge from u to v, by which v learns of u.
+    validation  labelled vertices that are not trained on, but whose loss and accuracy the report has: a part of each
+                class from 0 to below 1, chosen by random_state; or a mask [n]. None: none.
+
+    fit, predict, predict_proba and score take a graph, so it is none of the estimators that work in scikit-learn's
+    pipelines and searches, and check_estimator can't apply to it. X and y are checked as elsewhere:
+
+    A  the graph [n, n], scipy.sparse or an array: A[u, v] is not 0 where there is an edge. Other values than 1 raise a
+       warning, as edges have no weights. A[v, v] changes nothing.
+    X  the features [n, d], scipy.sparse or an array, not scaled.
+    y  the labels [n], of any kind, but -1, NaN and None: not known.
+
+    Another graph than that of `fit` can be predicted, too, with features of the same meaning.
+
+    Attributes: classes_ [K], n_features_in_.
+    """
+
+    def __init__(self, model="gcn", layers=None, heads=None, dropout=None, alpha=None, rate=None, max_iter=None,
+                 directed=False, validation=None, reliable=1, transient=0, random_state=None, options=None,
+                 run_options=None, controller=None, folder=None):
+        self.model, self.layers, self.heads, self.dropout = model, layers, heads, dropout
+        self.alpha, self.rate, self.max_iter = alpha, rate, max_iter
+        self.directed, self.validation = directed, validation
+        self.reliable, self.transient, self.random_state = reliable, transient, random_state
+        self.options, self.run_options, self.controller, self.folder = options, run_options, controller, folder
+
+    def _labels(self, y, vertices):
+        """Sets classes_. Returns the labels' numbers, [n]; -1: not known."""
+        if y is None:
+            raise ValueError("GraphClassifier requires y to be passed, but the target y is None")
+        y = column_or_1d(y, warn=True)
+        if len(y) != vertices:
+            raise ValueError(f"y: expected a label for each of X's {vertices} rows (-1: not known), got {len(y)}")
+        known = _labelled(y)
+        if not known.any():
+            raise ValueError("y: expected labels, but all of them are -1, NaN or None, which mean: not known")
+        found = _one_type(y[known])
+        check_classification_targets(found)
+        self.classes_ = unique_labels(found)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y: Classifier can't train when only one class is present: {self.classes_[0]!r}, beside "
+                             "labels that are not known (-1, NaN or None)")
+        numbers = np.full(vertices, -1, np.int32)
+        numbers[known] = np.searchsorted(self.classes_, found)
+        return numbers
+
+    def _validating(self, numbers):
+        """Which vertices are for validation, [n]."""
+        part = self.validation
+        if part is None:
+            return np.zeros(len(numbers), bool)
+        if np.ndim(part) > 0:
+            mask = np.asarray(part)
+            if mask.shape != numbers.shape or mask.dtype != bool:
+                raise ValueError(f"validation: expected a part, or a mask of bool [{len(numbers)}], got {mask.dtype} "
+                                 f"{list(mask.shape)}")
+            if (numbers[mask] < 0).any():
+                raise ValueError(f"validation: vertex {np.flatnonzero(mask & (numbers < 0))[0]} has no label")
+            return mask
+        if not 0 <= part < 1:
+            raise ValueError(f"validation={part}: expected a part from 0 to below 1, or a mask")
+        mask = np.zeros(len(numbers), bool)
+        random = check_random_state(1 if self.random_state is None else self.random_state)
+        for number in range(len(self.classes_)):
+            vertices = random.permutation(np.flatnonzero(numbers == number))
+            mask[vertices[:min(round(part * len(vertices)), len(vertices) - 1)]] = True
+        return mask
+
+    def fit(self, A, X, y):
+        """Returns self."""
+        X = _checked(self, X, accept_sparse="csr", dtype=np.float32)
+        numbers = self._labels(y, X.shape[0])
+        validating = self._validating(numbers)
+        if len(np.unique(numbers[(numbers >= 0) & ~validating])) < 2:
+            raise ValueError("validation: expected training vertices of at least two classes beside it")
+        u, v = _graph.edges_of(A, self.directed, X.shape[0])
+        if u.size == 0:
+            raise ValueError("A: expected edges between vertices, it has none")
+        if not self.directed:
+            u, v = u[u < v], v[u < v]
+
+        splits = {"train": (numbers >= 0) & ~validating, "validation": validating, "test": []}
+        layers = self.layers
+        if layers is not None and not isinstance(layers, str):
+            layers = ",".join(map(str, np.atleast_1d(layers)))
+        return self._run("gnn", lambda path: _write_graph(path, np.stack([u, v]), X, numbers, splits),
+                         model=self.model, layers=layers, heads=self.heads, dropout=self.dropout, rate=self.rate,
+                         directed=self.directed, **{"lambda": self.alpha}, **dict.fromkeys(_GRAPH_FILES))
+
+    def predict_proba(self, A, X):
+        """Probabilities [n, K] of all vertices, in the order of classes_."""
+        check_is_fitted(self)
+        X = _checked(self, X, accept_sparse="csr", dtype=np.float32, reset=False)
+        return self.model_.predict_proba(A, X)
+
+    def predict_log_proba(self, A, X):
+        """Logarithms of predict_proba."""
+        return np.log(self.predict_proba(A, X))
+
+    def predict(self, A, X):
+        """The likeliest class of each vertex."""
+        places = self.predict_proba(A, X).argmax(axis=1)
+        return self.classes_[places]
+
+    def score(self, A, X, y, sample_weight=None):
+        """The accuracy on the vertices whose labels are known: of a test, y has -1 for those of the training."""
+        y = column_or_1d(y, warn=True)
+        found = self.predict(A, X)
+        check_consistent_length(found, y)
+        known = _labelled(y)
+        if not known.any():
+            raise ValueError("y: expected labels, but all of them are -1, NaN or None, which mean: not known")
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return accuracy_score(_one_type(y[known]), found[known], sample_weight=weights)

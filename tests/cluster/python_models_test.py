@@ -274,7 +274,7 @@ class Models(unittest.TestCase):
 
     def test_refused(self):
         self.model.write_text("nothing of the kind")
-        with self.assertRaisesRegex(proteus.ModelError, "no model of mf, mlr, net or lda"):
+        with self.assertRaisesRegex(proteus.ModelError, "no model of mf, mlr, net, lda or gnn"):
             proteus.load(self.model)
         with self.assertRaises(FileNotFoundError):
             proteus.load(self.path / "missing")
