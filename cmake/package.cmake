@@ -26,7 +26,7 @@ endforeach()
 
 foreach(unit IN ITEMS bidbrain proteus-controller proteus-node)
     file(READ deploy/ec2/${unit}.service text)
-    string(REGEX REPLACE "/usr/local/bin/(mf|mlr|net|lda) " "/usr/bin/${proteus_app_prefix}\\1 " text "${text}")
+    string(REGEX REPLACE "/usr/local/bin/(mf|mlr|net|lda|gnn) " "/usr/bin/${proteus_app_prefix}\\1 " text "${text}")
     string(REPLACE "/usr/local/bin/" "/usr/bin/" text "${text}")
     file(WRITE ${made}/units/${unit}.service "${text}")
     install(FILES ${made}/units/${unit}.service DESTINATION lib/systemd/system COMPONENT programs)
@@ -83,8 +83,9 @@ reliable machines and many cheap ones that may be taken away at any time.
 .
 This package has the programs: proteus, which runs and watches jobs; the apps
 proteus-mf (matrix factorization), proteus-mlr (logistic regression),
-proteus-net (neural networks) and proteus-lda (topic models); bidbrain, which
-buys spot machines; spotmarket, a spot market to try it on; and documents.")
+proteus-net (neural networks), proteus-lda (topic models) and proteus-gnn
+(graph neural networks); bidbrain, which buys spot machines; spotmarket, a spot
+market to try it on; and documents.")
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION
 "elastic parameter server - library
 AgileML is the library of Proteus, by which apps take part in training jobs

@@ -13,8 +13,9 @@ import unittest
 BUILD = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve().parent
 SOURCE = pathlib.Path(os.environ.get("PROTEUS_SOURCE", ".")).resolve()
 PATIENCE_S = 120  # for what takes seconds; no time is asserted
-PROGRAMS = ("proteus", "bidbrain", "spotmarket", "mf", "mlr", "net", "lda")
-ALONE = {"mf": "--predict", "mlr": "--predict", "net": "--predict", "lda": "--infer"}
+PROGRAMS = ("proteus", "bidbrain", "spotmarket", "mf", "mlr", "net", "lda", "gnn")
+ALONE = {"mf": ["--predict"], "mlr": ["--predict"], "net": ["--predict"], "lda": ["--infer"],
+         "gnn": ["--pack", "--predict"]}
 
 
 def run(*command, **options):
@@ -32,8 +33,8 @@ def helps():
         if program in ("proteus", "bidbrain"):
             for command in re.findall(r"^  ([a-z][a-z-]*)  ", text, re.M):
                 yield (program, command), run(BUILD / "bin" / program, command, "--help", "all")
-        if program in ALONE:
-            yield (program,), run(BUILD / "bin" / program, ALONE[program], "--help")
+        for tool in ALONE.get(program, ()):
+            yield (program,), run(BUILD / "bin" / program, tool, "--help")
 
 
 def options(text):
