@@ -127,14 +127,14 @@ TEST(nodes_are_killed) {
                                           "--aggregate once --layers 16,16"};
     run_well("printf 'iteration 4 kill node-3\\niteration 9 join transient 1\\niteration 14 kill node-2\\n' >events");
     for (unsigned c = 0; c < 4; c++) {
-        run_base(options[c], 2 * FIRST);
-        run_well("$run %s --events events -- gnn " GRAPH " --iterations %d %s", clusters[c], 2 * FIRST, options[c]);
+        run_base(options[c], 5 * FIRST);
+        run_well("$run %s --events events -- gnn " GRAPH " --iterations %d %s", clusters[c], 5 * FIRST, options[c]);
         assert_true(summary("failures") == 2);
         assert_same_lines(options[c], 1, FIRST, PARTIAL, 1e-4);
         (void)check_iterations((VERTICES + 31) / 32);
         static struct line base[LINES_MAX + 1];
-        assert_int_equal(read_lines("base", base), 2 * FIRST);
-        assert_true(fabs(summary("test_accuracy") - base[2 * FIRST].values[METRICS - 1]) < 0.02);
+        assert_int_equal(read_lines("base", base), 5 * FIRST);
+        assert_true(fabs(summary("test_accuracy") - base[5 * FIRST].values[METRICS - 1]) < 0.03);
     }
 }
 
