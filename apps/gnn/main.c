@@ -21,14 +21,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double RATE = 0.01, LAMBDA = 1e-3, MOMENTUM = 0.9, BETA2 = 0.999; /* defaults */
+static const double RATE = 0.01, RATE_OF_OLD_ATTENTION = 0.002, LAMBDA = 1e-3, MOMENTUM = 0.9,
+                    BETA2 = 0.999; /* defaults */
 
 struct gnn {
     struct gnn_job job; /* first */
     struct gnn_source source;
     struct gnn_options options;
     const char *optimizer, *pipeline, *init, *model_out;
-    double dropout, attention_dropout, anneal; /* -1: not given */
+    double dropout, attention_dropout, rate, anneal; /* -1: not given */
     struct gnn_training *training;
 };
 
@@ -73,6 +74,8 @@ static void complete_options(aml_worker *worker, struct gnn *gnn, enum gnn_kind 
     bool attends = kind == GNN_GAT;
     job->dropout = gnn->dropout >= 0 ? gnn->dropout : attends ? 0.6 : 0.5;
     job->attention_dropout = !attends ? 0 : gnn->attention_dropout >= 0 ? gnn->attention_dropout : job->dropout;
+    /* gat diverges at the other rate where its neighbours' rows are old. */
+    job->steps.rate = gnn->rate >= 0 ? gnn->rate : attends && job->async ? RATE_OF_OLD_ATTENTION : RATE;
     job->steps.anneal = gnn->anneal >= 0 ? gnn->anneal : fmax((double)iterations - 1, 0);
     job->seed = aml_seed(worker);
     gnn->source.input.seed = job->seed;
@@ -83,7 +86,10 @@ static int check_signs(const struct gnn *gnn, struct error *error) {
     const struct {
         const char *name;
         double value;
-    } options[] = {{"dropout", gnn->dropout}, {"attention-dropout", gnn->attention_dropout}, {"anneal", gnn->anneal}};
+    } options[] = {{"dropout", gnn->dropout},
+                   {"attention-dropout", gnn->attention_dropout},
+                   {"rate", gnn->rate},
+                   {"anneal", gnn->anneal}};
     for (size_t o = 0; o < sizeof options / sizeof *options; o++) {
         if (options[o].value < 0 && options[o].value > -1) {
             return error_set(error, AML_EINPUT, "--%s: expected at least 0, or -1, got %g", options[o].name,
@@ -345,12 +351,13 @@ static int run_job(struct gnn *gnn, const struct aml_option *options, int argc, 
 
 int main(int argc, char **argv) {
     enum { OWN = 15 };
-    struct gnn gnn = {.job = {.steps = {.rate = RATE, .lambda = LAMBDA, .momentum = MOMENTUM, .beta2 = BETA2}},
+    struct gnn gnn = {.job = {.steps = {.lambda = LAMBDA, .momentum = MOMENTUM, .beta2 = BETA2}},
                       .optimizer = "adam",
                       .pipeline = "sync",
                       .init = "xavier",
                       .dropout = -1,
                       .attention_dropout = -1,
+                      .rate = -1,
                       .anneal = -1};
     const char *pack = NULL, *predict = NULL; /* only for --help: other files parse these tools' options */
     struct aml_option options[GNN_SOURCE_OPTIONS + GNN_OPTIONS + OWN];
@@ -362,7 +369,8 @@ int main(int argc, char **argv) {
         {"attention-dropout", "X", AML_OPTION_REAL, &gnn.attention_dropout, -1, 0.99,
          "gat: the same of attention; -1: as --dropout"},
         {"optimizer", "NAME", AML_OPTION_WORD, &gnn.optimizer, 0, 0, "adam, momentum or sgd"},
-        {"rate", "X", AML_OPTION_REAL, &gnn.job.steps.rate, 0, 1e6, "learning rate"},
+        {"rate", "X", AML_OPTION_REAL, &gnn.rate, -1, 1e6,
+         "learning rate; -1: 0.01, of gat with --pipeline async 0.002"},
         {"anneal", "N", AML_OPTION_REAL, &gnn.anneal, -1, 1e9,
          "the rate falls to 0 in so many iterations, along a cosine; 0: it does not; -1: --iterations"},
         {"momentum", "X", AML_OPTION_REAL, &gnn.job.steps.momentum, 0, 0.999, "of momentum, and adam's beta1"},
