@@ -122,15 +122,18 @@ static float *sum_of(const struct aml_rows *rows, const uint32_t *slots, uint32_
 
 /* ---- Features ---- */
 
-/* Returns the features after dropout. `which` tells averaged features from others. */
+/* Sequences of random numbers, with the seed. */
+enum chance { CHANCE_FEATURES, CHANCE_AGGREGATED, CHANCE_ATTENTION, CHANCE_LAYERS };
+
+/* Returns the features after dropout. */
 static struct nn_features dropped_features(const struct work *work, const struct nn_features *features, int mode,
-                                           uint64_t which) {
+                                           enum chance which) {
     struct nn_features dropped = *features;
     assert(features->columns == layer_of(work, 1)->in);
     if (mode == TRAINING && work->clock->dropout > 0) {
         size_t count = features->dense ? (size_t)features->n * features->columns : features->offsets[features->n];
         float *values = space(work, SPACE_VALUES, count + 1);
-        uint64_t key = hash_seeded(work->clock->seed + which, work->clock->pass);
+        uint64_t key = hash_seeded(hash_seeded(work->clock->seed, which), work->clock->pass);
         work->clock->kernels->drop(features->values, count, hash_seeded(key, work->interval->number),
                                    work->clock->dropout, values);
         dropped.values = values;
@@ -169,15 +172,16 @@ static void add_features_gradient(const struct work *work, const struct nn_featu
     }
 }
 
-/* The features that the first layer multiplies with W, after dropout. */
+/* Returns the features that the first layer multiplies with W, after dropout. */
 static struct nn_features first_features(const struct work *work, int mode) {
-    return work->network->once ? dropped_features(work, &work->interval->aggregated, mode, 1)
-                               : dropped_features(work, &work->interval->features, mode, 0);
+    return work->network->once ? dropped_features(work, &work->interval->aggregated, mode, CHANCE_AGGREGATED)
+                               : dropped_features(work, &work->interval->features, mode, CHANCE_FEATURES);
 }
 
-/* Those that it multiplies with W'. Overwrites the former. */
+/* Returns the features that sage's first layer multiplies with W', after dropout. Uses the workspace of
+ * first_features. */
 static struct nn_features self_features(const struct work *work, int mode) {
-    return dropped_features(work, &work->interval->features, mode, 0);
+    return dropped_features(work, &work->interval->features, mode, CHANCE_FEATURES);
 }
 
 /* ---- Factors of the averages (graph.h): message and error rows have those of their own vertex ---- */
@@ -215,7 +219,8 @@ static struct nn_attention attention_of(const struct work *work, unsigned l, int
             memcpy(places + interval->own, interval->ghost_places, interval->ghosts * sizeof *places);
         }
         attention.drop = work->clock->attention_dropout;
-        attention.key = hash_seeded(hash_seeded(work->clock->seed + 2, work->clock->pass), l);
+        attention.key =
+            hash_seeded(hash_seeded(hash_seeded(work->clock->seed, CHANCE_ATTENTION), work->clock->pass), l);
         attention.places = places;
     }
     return attention;
@@ -294,18 +299,6 @@ static void multiply(const struct work *work, unsigned l, const float *below, si
                 matrix(work->clock->parameters + w, layer->pitch), beta, matrix(y, layer->pitch));
 }
 
-/* The first layer's sums of averaged features. */
-static void average_features(struct work *work, int mode, float *z) {
-    const struct gnn_layer *layer = layer_of(work, 1);
-    struct nn_features features = first_features(work, mode);
-    multiply_features(work, &features, layer->weights, 0, z, NULL);
-    if (work->network->kind == GNN_SAGE) {
-        features = self_features(work, mode);
-        multiply_features(work, &features, layer->self, 1, z,
-                          space(work, SPACE_MADE, work->interval->own * layer->pitch + 1));
-    }
-}
-
 /* Sets z to what layer l gathers. */
 static void gather_messages(struct work *work, unsigned l, int mode, float *z) {
     const struct gnn_layer *layer = layer_of(work, l);
@@ -324,7 +317,8 @@ static void gather_messages(struct work *work, unsigned l, int mode, float *z) {
 /* Sets z to layer l's values before act, without what sage adds of the vertex itself. */
 static void gather_layer(struct work *work, unsigned l, int mode, float *z) {
     if (l < work->network->gathered) {
-        average_features(work, mode, z);
+        struct nn_features features = first_features(work, mode);
+        multiply_features(work, &features, layer_of(work, l)->weights, 0, z, NULL);
     } else if (work->network->kind == GNN_GAT) {
         struct attended at = attend(work, l, mode);
         join_heads(work, l, at.o, z);
@@ -333,7 +327,7 @@ static void gather_layer(struct work *work, unsigned l, int mode, float *z) {
     }
 }
 
-/* Adds what sage takes of the vertex itself, in a layer that gathers. */
+/* Adds what sage takes of the vertex itself. */
 static void add_self(struct work *work, unsigned l, int mode, const float *below, float *z) {
     const struct gnn_layer *layer = layer_of(work, l);
     if (l > 1) {
@@ -348,7 +342,7 @@ static void add_self(struct work *work, unsigned l, int mode, const float *below
 /* Sets z[own][out_pitch] to layer l's values before act. */
 static void before_act(struct work *work, unsigned l, int mode, float *z) {
     const struct gnn_layer *layer = layer_of(work, l);
-    bool self = work->network->kind == GNN_SAGE && l >= work->network->gathered;
+    bool self = work->network->kind == GNN_SAGE;
     const float *below = self && l > 1 ? hidden(work, l - 1, mode) : NULL;
     const float *bias = work->clock->parameters + layer->bias;
     gather_layer(work, l, mode, z);
@@ -389,7 +383,8 @@ static void compute_hidden(struct work *work, unsigned l, int mode, float *value
     before_act(work, l, mode, values);
     activate(work, values, count);
     if (mode == TRAINING && clock->dropout > 0) {
-        uint64_t key = hash_seeded(hash_seeded(clock->seed + 3 + l, clock->pass), work->interval->number);
+        uint64_t key =
+            hash_seeded(hash_seeded(hash_seeded(clock->seed, CHANCE_LAYERS + l), clock->pass), work->interval->number);
         clock->kernels->drop(values, count, key, clock->dropout, values);
     }
 }
@@ -456,7 +451,7 @@ static void make_messages(struct work *work, unsigned l, int mode) {
 
 /* ---- Backward ---- */
 
-/* Adds the column sums of values[own][pitch], each row times its factor, to the gradient at `at`. */
+/* Adds the sums of the columns of values[own][pitch] to the gradient at `at`. */
 static void add_sums(const struct work *work, const float *values, size_t pitch, size_t width, size_t at) {
     float *gradient = work->thread->gradient + at;
     for (uint32_t i = 0; i < work->interval->own; i++) {
@@ -683,31 +678,32 @@ void gnn_phase(const struct gnn_clock *clock, unsigned phase, const struct gnn_t
 
 /* ---- A pass in one clock ---- */
 
-/* Sets what tasks gather from to a copy: own rows that this clock has made, and the table's rows of ghosts. */
-static void see_fresh(const struct work *work, struct nn_rows *view, const struct aml_rows *rows, size_t width,
-                      float **copy) {
+/* Sets what tasks gather from, a part of `width` floats of rows from float `first` on, to a copy: own rows that this
+ * clock has made, and the table's rows of ghosts. */
+static void see_fresh(const struct work *work, struct nn_rows *view, const struct aml_rows *rows, size_t first,
+                      size_t width, float **copy) {
     const struct interval *interval = work->interval;
     size_t local = (size_t)interval->own + interval->ghosts;
     size_t bytes = width * sizeof(float);
     *copy = memory_resized(*copy, local * width + 4, sizeof(float));
     for (uint32_t i = 0; i < local; i++) {
-        const void *from =
-            i < interval->own ? rows->sums + view->slots[i] * rows->stride : view->base + view->slots[i] * rows->stride;
-        memcpy(*copy + i * width, from, bytes);
+        const unsigned char *row = (i < interval->own ? rows->sums : rows->base) + view->slots[i] * rows->stride;
+        memcpy(*copy + i * width, row + first * sizeof(float), bytes);
     }
     *view = (struct nn_rows){.base = (const unsigned char *)*copy, .stride = bytes};
 }
 
 void gnn_pass(const struct gnn_clock *clock, bool learn, const struct gnn_task *task, struct gnn_thread *thread) {
     struct work work = begin_work(clock, task, thread, 0);
-    float *copies[2 * (GNN_LAYERS_MAX + 1)] = {NULL};
+    float *copies[3 * (GNN_LAYERS_MAX + 1)] = {NULL};
     unsigned count = clock->network->count;
     work.latest = clock->number; /* nothing of earlier clocks is left */
     for (unsigned l = clock->network->gathered; l <= count; l++) {
-        make_messages(&work, l, TRAINING);
-        see_fresh(&work, &work.forward[l][TRAINING], &clock->forward[l], layer_of(&work, l)->message, &copies[2 * l]);
-        if (drops(clock)) {
-            make_messages(&work, l, EVALUATION);
+        for (int mode = TRAINING; mode <= (drops(clock) ? EVALUATION : TRAINING); mode++) {
+            size_t message = layer_of(&work, l)->message;
+            make_messages(&work, l, mode);
+            see_fresh(&work, &work.forward[l][mode], &clock->forward[l], mode == TRAINING ? 0 : message, message,
+                      &copies[3 * l + (unsigned)mode]);
         }
     }
     if (learn) {
@@ -717,7 +713,7 @@ void gnn_pass(const struct gnn_clock *clock, bool learn, const struct gnn_task *
         unsigned l = count;
         bool below = true;
         for (; below; l--) {
-            see_fresh(&work, &work.backward[l], &clock->backward[l], layer_of(&work, l)->error, &copies[2 * l + 1]);
+            see_fresh(&work, &work.backward[l], &clock->backward[l], 0, layer_of(&work, l)->error, &copies[3 * l + 2]);
             below = go_back(&work, l);
         }
     }

@@ -15,7 +15,7 @@ static void open_rows(struct aml_rows *rows, uint32_t vertices, size_t floats) {
 
 void gnn_local_open(struct gnn_local *local, const struct gnn_network *network, const float *parameters,
                     uint32_t vertices, float dropout, float attention_dropout) {
-    *local = (struct gnn_local){.vertices = vertices};
+    *local = (struct gnn_local){.count = 0};
     local->clock = (struct gnn_clock){.network = network,
                                       .kernels = &nn_graphs[vectors_wide()],
                                       .parameters = parameters,
@@ -47,9 +47,6 @@ void gnn_local_add(struct gnn_local *local, const void *bytes, size_t size) {
         added->slots[i] = v < interval.own ? interval.first + v : interval.ghost_places[v - interval.own];
     }
     local->tasks[k] = (struct gnn_task){.interval = interval, .slots = added->slots};
-    for (uint32_t i = 0; i < local->count; i++) { /* these have moved */
-        local->tasks[i].memo = &local->intervals[i].memo;
-    }
 }
 
 /* Puts the sums of changed rows into the rows, as the servers do at a clock's end. */
@@ -63,6 +60,13 @@ static void put_sums(const struct aml_rows *rows) {
     }
 }
 
+static void begin_clock(struct gnn_local *local) {
+    local->clock.number++;
+    for (uint32_t k = 0; k < local->count; k++) { /* gnn_local_add moves these */
+        local->tasks[k].memo = &local->intervals[k].memo;
+    }
+}
+
 static void end_clock(struct gnn_local *local) {
     const struct gnn_network *network = local->clock.network;
     for (unsigned l = network->gathered; l <= network->count; l++) {
@@ -72,7 +76,7 @@ static void end_clock(struct gnn_local *local) {
 }
 
 void gnn_local_phase(struct gnn_local *local, unsigned phase) {
-    local->clock.number++;
+    begin_clock(local);
     for (uint32_t k = 0; k < local->count; k++) {
         gnn_phase(&local->clock, phase, &local->tasks[k], &local->thread);
     }
@@ -80,7 +84,7 @@ void gnn_local_phase(struct gnn_local *local, unsigned phase) {
 }
 
 void gnn_local_pass(struct gnn_local *local, bool learn) {
-    local->clock.number++;
+    begin_clock(local);
     for (uint32_t k = 0; k < local->count; k++) {
         gnn_pass(&local->clock, learn, &local->tasks[k], &local->thread);
     }

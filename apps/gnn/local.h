@@ -6,7 +6,6 @@
 
 struct gnn_local {
     struct gnn_clock clock; /* `parameters` may change between phases */
-    uint32_t vertices;
     struct gnn_task *tasks; /* [count] */
     uint32_t count;
     struct gnn_thread thread;

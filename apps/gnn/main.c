@@ -10,6 +10,7 @@
 #include "apps/app.h"
 #include "apps/gnn/model.h"
 #include "apps/gnn/options.h"
+#include "apps/gnn/pack_head.h"
 #include "apps/gnn/packing.h"
 #include "apps/gnn/predict.h"
 #include "apps/gnn/source.h"
@@ -99,6 +100,21 @@ static int check_signs(const struct gnn *gnn, struct error *error) {
     return 0;
 }
 
+/* Makes the network for so many features and classes. */
+static int make_network(struct gnn *gnn, enum gnn_kind kind, uint32_t features, uint32_t classes, struct error *error) {
+    static const char *const names[] = {"xavier", "he", NULL};
+    struct gnn_shape shape = gnn_options_shape(&gnn->options, kind);
+    int init = app_choice("init", gnn->init, names, error);
+    if (init < 0) {
+        return init;
+    }
+    shape.he = init == 1;
+    shape.once = gnn->source.once;
+    shape.features = features;
+    shape.classes = classes;
+    return gnn_network_make(&gnn->job.network, &shape, error);
+}
+
 static int check_options(aml_worker *worker, struct gnn *gnn, int64_t iterations, enum gnn_kind *kind) {
     struct error error = {0};
     struct app_file files[GNN_SOURCE_FILES];
@@ -109,6 +125,9 @@ static int check_options(aml_worker *worker, struct gnn *gnn, int64_t iterations
     if (result == 0 && found != GNN_GAT && gnn->attention_dropout >= 0) {
         result = error_set(&error, AML_EINPUT, "--attention-dropout: expected --model gat, got %s", gnn->options.model);
     }
+    /* The least sizes, so that wrong options are found before a large graph is read. */
+    result = result != 0 ? result : gnn_source_check(&gnn->source, (enum gnn_kind)found, &error);
+    result = result != 0 ? result : make_network(gnn, (enum gnn_kind)found, 1, 2, &error);
     if (result != 0) {
         return app_result(worker, result, &error);
     }
@@ -126,7 +145,7 @@ static void write_note(void *context, const char *text) {
 
 static int open_source(aml_worker *worker, struct gnn *gnn, enum gnn_kind kind) {
     struct error error = {0};
-    const struct gnn_listener listener = {.note = write_note, .context = worker};
+    struct gnn_listener listener = {.note = write_note, .context = worker};
     gnn_source_close(&gnn->source);
     int result = gnn_source_open(&gnn->source, kind, &listener, &error);
     const struct pack_summary *summary = &gnn->source.summary;
@@ -137,37 +156,31 @@ static int open_source(aml_worker *worker, struct gnn *gnn, enum gnn_kind kind) 
     return app_result(worker, result, &error);
 }
 
-static int make_network(aml_worker *worker, struct gnn *gnn, enum gnn_kind kind) {
-    static const char *const names[] = {"xavier", "he", NULL};
-    struct error error = {0};
-    int init = app_choice("init", gnn->init, names, &error);
-    int result = init < 0 ? init : 0;
-    if (result == 0) {
-        struct gnn_shape shape = gnn_options_shape(&gnn->options, kind);
-        shape.he = init == 1;
-        shape.once = gnn->source.once;
-        shape.features = gnn->source.summary.columns;
-        shape.classes = gnn->source.summary.classes;
-        result = gnn_network_make(&gnn->job.network, &shape, &error);
-    }
-    return app_result(worker, result, &error);
-}
-
 static int gnn_configure(aml_worker *worker, struct aml_app *app) {
     struct gnn *gnn = app->context;
     struct gnn_job *job = &gnn->job;
-    enum gnn_kind kind;
+    struct error error = {0};
+    enum gnn_kind kind = GNN_GCN;
     int result = check_options(worker, gnn, app->iterations, &kind);
     result = result != 0 ? result : open_source(worker, gnn, kind);
-    result = result != 0 ? result : make_network(worker, gnn, kind);
+    if (result == 0) {
+        const struct pack_summary *summary = &gnn->source.summary;
+        result = app_result(worker, make_network(gnn, kind, summary->columns, summary->classes, &error), &error);
+    }
     if (result != 0) {
         return result;
     }
+    aml_input_mark(worker, "graph", pack_head_hash(&gnn->source.summary, gnn->source.summary.graph));
     job->train = (double)gnn->source.summary.train;
     job->intervals = gnn->source.summary.intervals;
     job->steps.network = &job->network;
     job->steps.phases = job->async ? 1 : gnn_network_phases(&job->network);
     app->phases = job->steps.phases;
+    if (app->clocks_per_iteration > 0 && app->clocks_per_iteration != (int64_t)job->steps.phases) {
+        return aml_error(worker, AML_EINPUT,
+                         "--clocks-per-iteration %lld: expected %u, or without it: each clock works on the whole graph",
+                         (long long)app->clocks_per_iteration, job->steps.phases);
+    }
     app->table_count = gnn_train_tables(job, gnn->source.summary.vertices, app->tables);
     nn_blas_begin();
     return 0;
@@ -198,14 +211,13 @@ static int read_part(aml_worker *worker, const struct aml_file *file, void *cont
 /* Reads and divides the graph once more, and checks that its files are as they were. Sets *again, for
  * gnn_source_close. */
 static int read_again(const struct gnn *gnn, struct gnn_source *again, struct error *error) {
-    const struct gnn_listener listener = {NULL, NULL, NULL};
+    struct gnn_listener listener = {NULL, NULL, NULL};
     const struct pack_summary *summary = &gnn->source.summary;
     *again = gnn->source;
     again->summary = (struct pack_summary){0};
     int result = gnn_source_open(again, gnn->job.network.kind, &listener, error);
-    if (result == 0 && (again->once != gnn->source.once || again->summary.vertices != summary->vertices ||
-                        again->summary.intervals != summary->intervals || again->summary.columns != summary->columns ||
-                        again->summary.classes != summary->classes || again->summary.entries != summary->entries)) {
+    if (result == 0 &&
+        (again->once != gnn->source.once || pack_head_hash(&again->summary, 0) != pack_head_hash(summary, 0))) {
         gnn_source_close(again);
         result = error_set(error, AML_EINPUT, "%s, or another file of the graph, has changed since the job began",
                            gnn->source.input.edges);
@@ -288,8 +300,10 @@ static void compare(aml_worker *worker, const struct gnn *gnn) {
     for (size_t m = 0; m < sizeof measures / sizeof *measures; m++) {
         double loss = aml_metric_value(worker, measures[m].metric);
         double constant = constant_loss(&gnn->source.summary, measures[m].split);
-        if (!isnan(loss) && !isnan(constant)) {
-            if (!(loss < constant)) {
+        if (!isnan(constant)) {
+            if (isnan(loss)) {
+                aml_note(worker, "the loss on the %s vertices is no number: a lower --rate may help", measures[m].name);
+            } else if (!(loss < constant)) {
                 aml_note(worker,
                          "the model is no better than a constant: its loss on the %s vertices is %.6g, that of the "
                          "classes' shares %.6g. More iterations, another --rate or --model may help",
@@ -350,7 +364,7 @@ static int run_job(struct gnn *gnn, const struct aml_option *options, int argc, 
 }
 
 int main(int argc, char **argv) {
-    enum { OWN = 15 };
+    enum { OWN = 14 };
     struct gnn gnn = {.job = {.steps = {.lambda = LAMBDA, .momentum = MOMENTUM, .beta2 = BETA2}},
                       .optimizer = "adam",
                       .pipeline = "sync",
@@ -362,8 +376,8 @@ int main(int argc, char **argv) {
     const char *pack = NULL, *predict = NULL; /* only for --help: other files parse these tools' options */
     struct aml_option options[GNN_SOURCE_OPTIONS + GNN_OPTIONS + OWN];
     struct aml_option *next = gnn_source_options(&gnn.source, options);
-    next = gnn_options_list(&gnn.options, next);
-    const struct aml_option own[] = {
+    next = gnn_options_list(&gnn.options, false, next);
+    const struct aml_option own[OWN] = {
         {"dropout", "X", AML_OPTION_REAL, &gnn.dropout, -1, 0.99,
          "part of the values that are 0 in training, by chance; -1: 0.5, of gat 0.6"},
         {"attention-dropout", "X", AML_OPTION_REAL, &gnn.attention_dropout, -1, 0.99,

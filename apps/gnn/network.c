@@ -54,7 +54,6 @@ static void make_layer(struct gnn_layer *layer, const struct gnn_shape *shape, u
     layer->width = width;
     layer->made = layer->heads * width;
     layer->out = last ? width : layer->made;
-    layer->in_pitch = padded(in, GNN_PAD);
     layer->pitch = padded(layer->made, GNN_PAD);
     layer->out_pitch = padded(layer->out, GNN_PAD);
     layer->message = (uint32_t)padded(attends ? layer->made + layer->heads : layer->made, 4);
@@ -86,8 +85,6 @@ int gnn_network_make(struct gnn_network *network, const struct gnn_shape *shape,
                              GNN_PARAMETERS_MAX, layer->end, l, network->count);
         }
         network->parameters = layer->end;
-        size_t widest = layer->pitch > layer->out_pitch ? layer->pitch : layer->out_pitch;
-        network->widest = network->widest > widest ? network->widest : widest;
         in = layer->out;
     }
     return 0;

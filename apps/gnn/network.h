@@ -36,16 +36,16 @@ enum gnn_kind { GNN_GCN, GNN_GAT, GNN_SAGE };
 
 /* A layer. Offsets of parameters count from the network's first one. */
 struct gnn_layer {
-    uint32_t in, out;                  /* values of a vertex in H_l-1 and H_l */
-    uint32_t heads, width;             /* gat: K and F; else 1 and out */
-    uint32_t made;                     /* values of H W: heads * width */
-    size_t in_pitch, pitch, out_pitch; /* `in`, `made` and `out`, padded */
-    uint32_t message, error;           /* floats of a row, multiples of 4 */
-    size_t weights;                    /* W[in][pitch] */
-    size_t self;                       /* sage: W'[in][pitch] */
-    size_t left, right;                /* gat: [pitch] each, of l_i = left . z_i and r_j = right . z_j */
-    size_t bias;                       /* [out_pitch] */
-    size_t end;                        /* behind the layer's parameters: a multiple of GNN_ROW */
+    uint32_t in, out;        /* values of a vertex in H_l-1 and H_l */
+    uint32_t heads, width;   /* gat: K and F; else 1 and out */
+    uint32_t made;           /* values of H W: heads * width */
+    size_t pitch, out_pitch; /* `made` and `out`, padded */
+    uint32_t message, error; /* floats of a row, multiples of 4 */
+    size_t weights;          /* W[in][pitch] */
+    size_t self;             /* sage: W'[in][pitch] */
+    size_t left, right;      /* gat: [pitch] each, of l_i = left . z_i and r_j = right . z_j */
+    size_t bias;             /* [out_pitch] */
+    size_t end;              /* behind the layer's parameters: a multiple of GNN_ROW */
 };
 
 struct gnn_network {
@@ -56,7 +56,6 @@ struct gnn_network {
     unsigned count;                              /* L */
     struct gnn_layer layers[GNN_LAYERS_MAX + 1]; /* from 1 */
     size_t parameters;                           /* a multiple of GNN_ROW */
-    size_t widest;                               /* the largest of all pitches */
 };
 
 /* What the options say of the network. */

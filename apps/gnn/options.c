@@ -7,7 +7,7 @@
 
 enum { HEADS = 8 };
 
-struct aml_option *gnn_options_list(struct gnn_options *chosen, struct aml_option *options) {
+struct aml_option *gnn_options_list(struct gnn_options *chosen, bool model, struct aml_option *options) {
     *chosen = (struct gnn_options){.model = "gcn"};
     const struct aml_option own[GNN_OPTIONS] = {
         {"model", "NAME", AML_OPTION_WORD, &chosen->model, 0, 0,
@@ -18,8 +18,9 @@ struct aml_option *gnn_options_list(struct gnn_options *chosen, struct aml_optio
         {"output-heads", "N", AML_OPTION_INTEGER, &chosen->output_heads, 0, GNN_HEADS_MAX,
          "gat: heads of the last layer, whose mean counts; 0: 1"},
     };
-    memcpy(options, own, sizeof own);
-    return options + GNN_OPTIONS;
+    size_t count = model ? 1 : GNN_OPTIONS;
+    memcpy(options, own, count * sizeof *own);
+    return options + count;
 }
 
 int gnn_options_kind(const struct gnn_options *chosen, struct error *error) {

@@ -14,8 +14,8 @@ struct gnn_options {
     int64_t heads, output_heads;
 };
 
-/* Adds the options with their defaults. Returns the place behind them. */
-struct aml_option *gnn_options_list(struct gnn_options *chosen, struct aml_option *options);
+/* Adds the options with their defaults; `model` true: --model alone. Returns the place behind them. */
+struct aml_option *gnn_options_list(struct gnn_options *chosen, bool model, struct aml_option *options);
 
 /* Returns the kind that --model names, or AML_EINPUT. */
 int gnn_options_kind(const struct gnn_options *chosen, struct error *error);

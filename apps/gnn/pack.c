@@ -178,14 +178,23 @@ static int found_entry(void *context, const char *folder, const struct storage_e
                      entry->name);
 }
 
-/* Makes the folder, if it is not there, or checks that it is empty. */
-static int make_folder(const char *folder, bool *made, struct error *error) {
+/* Returns 1 if the folder is there and empty, 0 if it is not there, or a negative code. */
+static int find_folder(const char *folder, struct error *error) {
     int there = storage_is_object(folder) ? 1 : storage_has(folder, error);
+    int result = there == 1 ? storage_list(folder, AML_EINPUT, found_entry, NULL, error) : 0;
+    return result != 0 ? result : there;
+}
+
+int pack_check_folder(const char *folder, struct error *error) {
+    int there = find_folder(folder, error);
+    return there < 0 ? there : 0;
+}
+
+/* Makes the folder, if it is not there. */
+static int make_folder(const char *folder, bool *made, struct error *error) {
+    int there = find_folder(folder, error);
     *made = there == 0;
-    if (there < 0) {
-        return there;
-    }
-    return there == 0 ? storage_make_folder(folder, error) : storage_list(folder, AML_EINPUT, found_entry, NULL, error);
+    return there < 0 ? there : there == 0 ? storage_make_folder(folder, error) : 0;
 }
 
 /* Removes the parts, and the folder if this pack has made it. */

@@ -42,6 +42,9 @@ void pack_summarize(const struct graph *graph, const struct graph_partition *par
 /* Returns what interval_check needs. */
 struct interval_limits pack_limits(const struct pack_summary *summary);
 
+/* Checks that the folder is empty or does not exist. Returns 0, AML_EINPUT or AML_EFAIL. */
+int pack_check_folder(const char *folder, struct error *error);
+
 /* Writes the graph's parts into the folder, which must be empty or not exist. A failure leaves no part there; a process
  * that ends early leaves a folder that pack_open refuses. `progress` as in graph_partition_make. Returns 0, AML_EINPUT
  * (the folder), AML_ELIMIT (an interval above AML_ITEM_BYTES_MAX, or a graph above PACK_PARTS_MAX parts), AML_EFAIL or

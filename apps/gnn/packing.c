@@ -59,14 +59,15 @@ static void print_summary(const struct packing *packing) {
 static int run(void *context, struct error *error) {
     struct packing *packing = context;
     struct gnn_source *source = &packing->source;
-    const struct gnn_listener listener = {.note = write_note, .progress = show, .context = packing};
+    struct gnn_listener listener = {.note = write_note, .progress = show, .context = packing};
     int kind = gnn_options_kind(&packing->options, error);
     if (kind >= 0 && source->packed != NULL) {
         kind = error_set(error, AML_EINPUT, "--graph: expected --edges and --features, which --pack reads");
     }
     source->input.seed = (uint64_t)packing->seed;
     packing->terminal = isatty(STDERR_FILENO) != 0;
-    int result = kind < 0 ? kind : gnn_source_open(source, (enum gnn_kind)kind, &listener, error);
+    int result = kind < 0 ? kind : pack_check_folder(packing->folder, error);
+    result = result != 0 ? result : gnn_source_open(source, (enum gnn_kind)kind, &listener, error);
     if (result != 0) {
         return result;
     }
@@ -85,7 +86,7 @@ int gnn_packing_main(int argc, char **argv) {
     struct packing packing = {.seed = 1};
     struct aml_option options[GNN_SOURCE_OPTIONS + GNN_OPTIONS + OWN];
     struct aml_option *next = gnn_source_options(&packing.source, options);
-    next = gnn_options_list(&packing.options, next);
+    next = gnn_options_list(&packing.options, true, next);
     const struct aml_option own[OWN] = {
         {"pack", "FOLDER", AML_OPTION_STRING, &packing.folder, 0, 0, "where the packed graph goes: a new folder"},
         {"seed", "N", AML_OPTION_INTEGER, &packing.seed, 0, 1e15, "for --train-per-class"},

@@ -24,7 +24,6 @@ struct prediction {
     struct gnn_local local;
     float *logits;   /* [vertices][out_pitch of the last layer] */
     int32_t *labels; /* [vertices]: of the model's classes; -1: not known */
-    struct gnn_score scores[4];
 };
 
 static void write_note(void *context, const char *text) {
@@ -68,15 +67,18 @@ static int check_graph(const struct prediction *prediction, struct error *error)
     return 0;
 }
 
-/* Returns the model's number of the graph's class, or -1. */
-static int32_t class_of(const struct prediction *prediction, int32_t label) {
+/* Returns the model's numbers of the graph's classes, -1 for others; the caller frees them. */
+static int32_t *find_classes(const struct prediction *prediction) {
     const struct gnn_model *model = &prediction->model;
-    for (uint32_t k = 0; label >= 0 && k < model->classes; k++) {
-        if (strcmp(model->class_names[k], prediction->source.summary.class_names[label]) == 0) {
-            return (int32_t)k;
+    const struct pack_summary *summary = &prediction->source.summary;
+    int32_t *numbers = memory_zeroed(summary->classes + (size_t)1, sizeof *numbers);
+    for (uint32_t c = 0; c < summary->classes; c++) {
+        numbers[c] = -1;
+        for (uint32_t k = 0; k < model->classes && numbers[c] < 0; k++) {
+            numbers[c] = strcmp(model->class_names[k], summary->class_names[c]) == 0 ? (int32_t)k : -1;
         }
     }
-    return -1;
+    return numbers;
 }
 
 /* ---- Predicting ---- */
@@ -88,6 +90,7 @@ static void compute(struct prediction *prediction) {
     uint32_t vertices = prediction->source.summary.vertices;
     prediction->logits = memory_zeroed((size_t)vertices + 1, last->out_pitch * sizeof(float));
     prediction->labels = memory_zeroed((size_t)vertices + 1, sizeof *prediction->labels);
+    int32_t *classes = find_classes(prediction);
     gnn_local_forward(local);
     for (uint32_t k = 0; k < local->count; k++) {
         const struct interval *interval = &local->tasks[k].interval;
@@ -97,10 +100,11 @@ static void compute(struct prediction *prediction) {
         for (uint32_t i = 0; i < interval->own; i++) {
             memcpy(prediction->logits + interval->ids[i] * last->out_pitch, logits + i * last->out_pitch,
                    last->out_pitch * sizeof *logits);
-            prediction->labels[interval->ids[i]] = class_of(prediction, interval->labels[i]);
+            prediction->labels[interval->ids[i]] = interval->labels[i] >= 0 ? classes[interval->labels[i]] : -1;
         }
         free(logits);
     }
+    free(classes);
 }
 
 /* Sets *best to the class with the largest probability. */
@@ -172,7 +176,7 @@ static int write_all(struct prediction *prediction, struct error *error) {
 
 static int open_graph(struct prediction *prediction, struct error *error) {
     struct gnn_source *source = &prediction->source;
-    const struct gnn_listener listener = {.note = write_note, .context = prediction};
+    struct gnn_listener listener = {.note = write_note, .context = prediction};
     source->aggregate = source->packed != NULL ? "auto" : "each";
     source->scale = "auto";
     source->given_scale = &prediction->model.scale;
@@ -190,6 +194,7 @@ static int open_graph(struct prediction *prediction, struct error *error) {
         result = source->packed != NULL
                      ? gnn_source_parts(source, read_part, prediction, error)
                      : gnn_source_each(source, prediction->model.network.kind, add_interval, prediction, error);
+        gnn_source_release(source);
     }
     return result;
 }

@@ -21,7 +21,7 @@ struct aml_option *gnn_source_options(struct gnn_source *source, struct aml_opti
     source->aggregate = "auto";
     source->scale = "auto";
     struct graph_input *input = &source->input;
-    const struct aml_option own[] = {
+    const struct aml_option own[GNN_SOURCE_OPTIONS] = {
         {"edges", "FILE", AML_OPTION_STRING, &input->edges, 0, 0,
          "pairs of vertices, which count from 0: text in any separator, or .npy (docs/gnn.md)"},
         {"features", "FILE", AML_OPTION_STRING, &input->features, 0, 0,
@@ -46,7 +46,7 @@ struct aml_option *gnn_source_options(struct gnn_source *source, struct aml_opti
          "vertices of an interval, the piece that a thread works on; 0: by the graph, 64 to 1024"},
     };
     memcpy(options, own, sizeof own);
-    return options + sizeof own / sizeof *own;
+    return options + GNN_SOURCE_OPTIONS;
 }
 
 size_t gnn_source_files(struct gnn_source *source, struct app_file files[GNN_SOURCE_FILES]) {
@@ -57,7 +57,7 @@ size_t gnn_source_files(struct gnn_source *source, struct app_file files[GNN_SOU
     files[2] = (struct app_file){.option = "labels", .path = input->labels};
     files[3] = (struct app_file){.option = "graph", .path = source->packed, .folders = true};
     files[4] = (struct app_file){.option = "split", .values = &source->splits};
-    return 5;
+    return GNN_SOURCE_FILES;
 }
 
 /* ---- Options that exclude each other ---- */
@@ -88,7 +88,20 @@ static int check_packed(const struct gnn_source *source, struct error *error) {
     return 0;
 }
 
-static int check_files(const struct gnn_source *source, struct error *error) {
+enum aggregate { AGGREGATE_AUTO, AGGREGATE_ONCE, AGGREGATE_EACH };
+
+static const char *const aggregates[] = {"auto", "once", "each", NULL};
+
+static int check_files(const struct gnn_source *source, enum gnn_kind kind, struct error *error) {
+    int scale = app_choice("scale", source->scale, graph_scale_names, error);
+    int choice = scale < 0 ? scale : app_choice("aggregate", source->aggregate, aggregates, error);
+    if (choice < 0) {
+        return choice;
+    }
+    if (kind == GNN_GAT && choice == AGGREGATE_ONCE) {
+        return error_set(error, AML_EINPUT,
+                         "--aggregate once: expected --model gcn or sage: gat's averages change as it learns");
+    }
     if (source->input.edges == NULL || source->input.features == NULL) {
         return error_set(error, AML_EINPUT, "--%s: expected --graph, or --edges and --features",
                          source->input.edges == NULL ? "edges" : "features");
@@ -96,27 +109,19 @@ static int check_files(const struct gnn_source *source, struct error *error) {
     return 0;
 }
 
-/* ---- Reading ---- */
+int gnn_source_check(const struct gnn_source *source, enum gnn_kind kind, struct error *error) {
+    return source->packed != NULL ? check_packed(source, error) : check_files(source, kind, error);
+}
 
-enum aggregate { AGGREGATE_AUTO, AGGREGATE_ONCE, AGGREGATE_EACH };
+/* ---- Reading ---- */
 
 /* Averages the features, if that makes iterations cheaper: fewer products of features than what the first layer's
  * exchange and gathering cost otherwise. */
 static int choose_aggregate(struct gnn_source *source, enum gnn_kind kind, struct error *error) {
-    static const char *const names[] = {"auto", "once", "each", NULL};
     struct graph *graph = &source->graph;
-    int choice = app_choice("aggregate", source->aggregate, names, error);
-    if (choice < 0) {
-        return choice;
-    }
-    if (kind == GNN_GAT) {
-        return choice == AGGREGATE_ONCE ? error_set(error, AML_EINPUT,
-                                                    "--aggregate once: expected --model gcn or sage: gat's averages "
-                                                    "change as it learns")
-                                        : 0;
-    }
-    if (choice == AGGREGATE_EACH) {
-        return 0;
+    int choice = app_choice("aggregate", source->aggregate, aggregates, error);
+    if (choice < 0 || choice == AGGREGATE_EACH || kind == GNN_GAT) {
+        return choice < 0 ? choice : 0;
     }
     double entries = (double)graph->in.offsets[graph->vertices];
     double values = graph->features.dense ? (double)graph->vertices * graph->features.columns
@@ -145,14 +150,10 @@ static int scale_features(struct gnn_source *source, struct error *error) {
     return kind < 0 ? kind : 0;
 }
 
-struct dividing {
-    const struct gnn_listener *listener;
-};
-
 static void divided(void *context, double done) {
-    const struct dividing *dividing = context;
-    if (dividing->listener->progress != NULL) {
-        dividing->listener->progress(dividing->listener->context, "dividing the graph", done);
+    const struct gnn_listener *listener = context;
+    if (listener->progress != NULL) {
+        listener->progress(listener->context, "dividing the graph", done);
     }
 }
 
@@ -176,15 +177,30 @@ static bool fits(const struct interval_bytes *bytes, bool single) {
     return single || (size_t)interval.own + interval.ghosts <= AML_VARIED_ROWS_MAX / (2 * GNN_LAYERS_MAX);
 }
 
-/* Splits intervals until each fits an item. */
+/* Adds an interval to the partition's figures. */
+static void count_outside(const struct interval *interval, struct graph_partition *partition) {
+    uint32_t entries = interval->in.offsets[interval->own];
+    partition->ghosts += interval->ghosts;
+    for (uint32_t e = 0; e < entries; e++) {
+        uint32_t id =
+            interval->in.wide ? ((const uint32_t *)interval->in.ids)[e] : ((const uint16_t *)interval->in.ids)[e];
+        partition->cut += id >= interval->own ? 1 : 0;
+    }
+}
+
+/* Splits intervals until each fits an item, and counts the cut anew. */
 static int fit_intervals(struct gnn_source *source, enum gnn_kind kind, struct error *error) {
     struct graph_partition *partition = &source->partition;
     struct interval_bytes bytes = {NULL, 0, 0};
     int result = 0;
+    partition->cut = partition->ghosts = 0;
     for (uint32_t k = 0; k < partition->intervals && result == 0;) {
         result = interval_encode(&source->graph, partition, k, gnn_source_carried(kind, source->once), &bytes, error);
         bool single = partition->firsts[k + 1] - partition->firsts[k] == 1;
         if (result == 0 && fits(&bytes, single)) {
+            struct interval interval;
+            interval_view(bytes.bytes, &interval);
+            count_outside(&interval, partition);
             k++;
         } else if (result == 0 && single) {
             uint32_t vertex = partition->order[partition->firsts[k]];
@@ -199,9 +215,8 @@ static int fit_intervals(struct gnn_source *source, enum gnn_kind kind, struct e
     return result;
 }
 
-static int open_files(struct gnn_source *source, enum gnn_kind kind, const struct gnn_listener *listener,
+static int open_files(struct gnn_source *source, enum gnn_kind kind, struct gnn_listener *listener,
                       struct error *error) {
-    struct dividing dividing = {listener};
     int result =
         graph_input_read(&source->input, !source->unlabelled, &source->graph, listener->note, listener->context, error);
     if (result != 0) {
@@ -212,7 +227,7 @@ static int open_files(struct gnn_source *source, enum gnn_kind kind, const struc
     result = result != 0 ? result : choose_aggregate(source, kind, error);
     result = result != 0 ? result
                          : graph_partition_make(&source->graph, intervals_of(source), &source->partition, divided,
-                                                &dividing, error);
+                                                listener, error);
     result = result != 0 ? result : fit_intervals(source, kind, error);
     if (result == 0) {
         pack_summarize(&source->graph, &source->partition, gnn_source_carried(kind, source->once),
@@ -240,10 +255,9 @@ static int open_packed(struct gnn_source *source, enum gnn_kind kind, struct err
                            source->packed, summary->average == GRAPH_MEAN ? "sage" : "gcn", names[kind], names[kind]);
 }
 
-int gnn_source_open(struct gnn_source *source, enum gnn_kind kind, const struct gnn_listener *listener,
-                    struct error *error) {
+int gnn_source_open(struct gnn_source *source, enum gnn_kind kind, struct gnn_listener *listener, struct error *error) {
     source->once = false;
-    int result = source->packed != NULL ? check_packed(source, error) : check_files(source, error);
+    int result = gnn_source_check(source, kind, error);
     if (result != 0) {
         return result;
     }

@@ -8,7 +8,7 @@
 #include "apps/gnn/network.h"
 #include "apps/gnn/pack.h"
 
-enum { GNN_SOURCE_FILES = 6, GNN_SOURCE_OPTIONS = 12 };
+enum { GNN_SOURCE_FILES = 5, GNN_SOURCE_OPTIONS = 11 };
 
 struct gnn_source {
     /* The options' values. */
@@ -42,10 +42,12 @@ struct gnn_listener {
     void *context;
 };
 
+/* Checks the options without reading a file, for networks of this kind. Returns 0, or AML_EINPUT with *error set. */
+int gnn_source_check(const struct gnn_source *source, enum gnn_kind kind, struct error *error);
+
 /* Reads the graph's files and divides the graph, or the packed graph's summary. Decides whether features are averaged
  * `once` for networks of this kind. Returns 0, and gnn_source_close must follow; or a code with *error set. */
-int gnn_source_open(struct gnn_source *source, enum gnn_kind kind, const struct gnn_listener *listener,
-                    struct error *error);
+int gnn_source_open(struct gnn_source *source, enum gnn_kind kind, struct gnn_listener *listener, struct error *error);
 
 /* Returns what intervals carry of the features, for these networks. */
 unsigned gnn_source_carried(enum gnn_kind kind, bool once);

@@ -8,7 +8,8 @@
 
 enum { GNN_TABLES_MAX = 1 + 2 * GNN_LAYERS_MAX };
 
-/* Metrics, in their order. All are of the parameters at the iteration's end, without dropout. */
+/* Metrics, in their order, without dropout. Of the parameters at the iteration's end; with --pipeline async of messages
+ * that were made with those at its beginning. */
 enum {
     GNN_LOSS,
     GNN_TRAIN_ACCURACY,

@@ -62,8 +62,8 @@ def result(settings, lines):
     """The test accuracy that papers give, in %: of gat that of the best iteration by validation, of others the last."""
     if settings.model != "gat":
         return 100 * lines[-1]["test_accuracy"]
-    measured_lines = [line for line in lines if line["validation_accuracy"] is not None]  # not right after a loss
-    return 100 * max(measured_lines, key=lambda line: (line["validation_accuracy"], -line["validation_loss"]))["test_accuracy"]
+    lines = [line for line in lines if line["validation_accuracy"] is not None]  # none right after a loss
+    return 100 * max(lines, key=lambda line: (line["validation_accuracy"], -line["validation_loss"]))["test_accuracy"]
 
 
 def spread(values):

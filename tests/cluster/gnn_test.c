@@ -523,7 +523,9 @@ static const struct {
     {GRAPH " --model-out split", "--model-out: split: this is an input file of the job"},
     {GRAPH " --model-out nowhere/model", "--model-out: nowhere/model: can't write it"},
     {GRAPH " --strategy sma", "--strategy sma: expected ssgd"},
-    {GRAPH " --clocks-per-iteration 4", "--clocks-per-iteration 4: expected a multiple of 3"},
+    {GRAPH " --clocks-per-iteration 4", "--clocks-per-iteration 4: expected 3, or without it"},
+    {GRAPH " --clocks-per-iteration 6", "--clocks-per-iteration 6: expected 3, or without it"},
+    {GRAPH " --pipeline async --clocks-per-iteration 2", "--clocks-per-iteration 2: expected 1, or without it"},
 };
 
 /* Each mistake ends the job with one line, before anything is written. */
