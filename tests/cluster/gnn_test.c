@@ -517,7 +517,7 @@ static const struct {
     {GRAPH " --pipeline half", "--pipeline: expected sync or async, got 'half'"},
     {GRAPH " --optimizer sgd --momentum 0.5", "--momentum: expected --optimizer adam or momentum, got sgd"},
     {GRAPH " --optimizer momentum --beta2 0.5", "--beta2: expected --optimizer adam, got momentum"},
-    {GRAPH " --rate -0.5", "--rate: expected a number from 0 to"},
+    {GRAPH " --rate -0.5", "--rate: expected at least 0, or -1, got -0.5"},
     {GRAPH " --dropout -0.5", "--dropout: expected at least 0, or -1"},
     {GRAPH " --model-out edges", "--model-out: edges: this is an input file of the job"},
     {GRAPH " --model-out split", "--model-out: split: this is an input file of the job"},
