@@ -224,7 +224,8 @@ TEST(data_of_a_lost_node_is_read_again) {
     assert_no_text("err", "Sanitizer");
 }
 
-/* With staleness 0 the rows of other intervals are those of the iteration before, wherever intervals are. */
+/* With staleness 0 the rows of other intervals are those of the iteration before, wherever intervals are. With more,
+ * results depend on which node is late. */
 TEST(the_asynchronous_pipeline) {
     static const char *const options[] = {"--pipeline async", "--pipeline async --model gat --rate 0.003",
                                           "--pipeline async --model sage --aggregate each"};
@@ -235,13 +236,13 @@ TEST(the_asynchronous_pipeline) {
         assert_same_lines(options[o], 1, FIRST, 0, 1e-4);
         assert_true(summary("test_accuracy") > 0.9);
         run_well("$run --reliable 3 -- gnn " GRAPH " --iterations 60 --staleness 2 %s", options[o]);
-        assert_true(summary("test_accuracy") > 0.9);
+        assert_true(summary("test_accuracy") > 0.8);
         assert_true(summary("clocks") == 60);
     }
     run_well("printf 'iteration 6 kill node-2\\niteration 8 join transient 1\\niteration 12 kill node-3\\n' >events; "
              "$run --reliable 1 --transient 2 --events events -- gnn " GRAPH
              " --iterations 60 --staleness 1 --pipeline async");
-    assert_true(summary("test_accuracy") > 0.9);
+    assert_true(summary("test_accuracy") > 0.8);
 }
 
 TEST(misuse_is_not_found) {

@@ -89,7 +89,8 @@ class Readers(unittest.TestCase):
                 yield node.lineno, key.value
 
     def test_python_programs_read_keys_of_the_table(self):
-        metrics = {"loss", "perplexity", "test_accuracy", "test_loss", "test_rmse"}
+        metrics = {"loss", "perplexity", "test_accuracy", "test_loss", "test_rmse", "validation_accuracy",
+                   "validation_loss"}
         others = {"ledger.py", "market.py", "feed", "feed-cluster"}  # they read no report of a job
         count = 0
         for folder in ("python", "bench"):
