@@ -10,7 +10,8 @@ import time
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(48)
 READY = b"\x04\x1c\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
 PART = b"\x03" + (1 << 16).to_bytes(8, "big") + bytes(1 << 16)  # more parts follow
-PATIENCE_S = 5
+PATIENCE_S = 10
+ADMITTED_S = 2  # more than 4 KiB before it is admitted are cut off as no handshake: nothing shows when it is
 
 
 def ports_of(pid):
@@ -33,7 +34,7 @@ def is_cut(port, most):
             got = 0
             while got < len(GREETING) + len(READY):
                 got += len(peer.recv(4096)) or most
-            time.sleep(0.1)  # until it is admitted
+            time.sleep(ADMITTED_S)
             for sent in range(0, most, 1 << 20):
                 peer.sendall(PART * 16)
                 time.sleep(0.01)

@@ -68,7 +68,7 @@ void run_well(const char *format, ...) {
     assert_true(size >= 0 && size < COMMAND_MAX);
     int status = run_line(command);
     if (status != 0) {
-        fail_msg("'%s' ended with status %d: %s", command, status, read_text("err"));
+        fail_msg("status %d: %.500s, of '%s'", status, read_text("err"), command); /* cmocka prints 1,024 bytes */
     }
     assert_no_text("err", "Sanitizer:"); /* of a node whose failure the job survived */
 }
