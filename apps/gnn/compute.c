@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRAINING = 0, EVALUATION = 1 }; /* without dropout */
+enum { TRAINING, EVALUATION /* without dropout */ };
 
 enum space {
     SPACE_VALUES,   /* features after dropout */
@@ -70,10 +70,6 @@ static const struct gnn_layer *layer_of(const struct work *work, unsigned l) {
     return &work->network->layers[l];
 }
 
-static bool drops(const struct gnn_clock *clock) {
-    return clock->dropout > 0 || clock->attention_dropout > 0;
-}
-
 /* ---- Rows ---- */
 
 static const float *row_of(const struct nn_rows *rows, uint32_t i) {
@@ -81,7 +77,7 @@ static const float *row_of(const struct nn_rows *rows, uint32_t i) {
     return (const float *)(const void *)(rows->base + at * rows->stride);
 }
 
-/* Sets what tasks gather from to the tables. */
+/* Makes tasks gather from the rows of the tables. */
 static void see_tables(struct work *work) {
     const struct gnn_clock *clock = work->clock;
     size_t local = (size_t)work->interval->own + work->interval->ghosts;
@@ -89,7 +85,8 @@ static void see_tables(struct work *work) {
     for (unsigned l = work->network->gathered; l <= work->network->count; l++, slots += 2 * local) {
         const struct aml_rows *forward = &clock->forward[l];
         const struct aml_rows *backward = &clock->backward[l];
-        size_t second = drops(clock) ? layer_of(work, l)->message * sizeof(float) : 0;
+        size_t second =
+            gnn_drops(clock->dropout, clock->attention_dropout) ? layer_of(work, l)->message * sizeof(float) : 0;
         work->forward[l][TRAINING] = (struct nn_rows){forward->base, forward->stride, slots};
         work->forward[l][EVALUATION] = (struct nn_rows){forward->base + second, forward->stride, slots};
         work->backward[l] = (struct nn_rows){backward->base, backward->stride, slots + local};
@@ -122,7 +119,7 @@ static float *sum_of(const struct aml_rows *rows, const uint32_t *slots, uint32_
 
 /* ---- Features ---- */
 
-/* Sequences of random numbers, with the seed. */
+/* What dropout draws random numbers for: each has a sequence of its own. */
 enum chance { CHANCE_FEATURES, CHANCE_AGGREGATED, CHANCE_ATTENTION, CHANCE_LAYERS };
 
 /* Returns the features after dropout. */
@@ -270,7 +267,7 @@ static struct attended attend(struct work *work, unsigned l, int mode) {
     return at;
 }
 
-/* Sets z[own][out_pitch] to what the layer's heads found. */
+/* Sets z[own][out_pitch] from the heads' sums: side by side, in the last layer their mean. */
 static void join_heads(const struct work *work, unsigned l, const float *o, float *z) {
     const struct gnn_layer *layer = layer_of(work, l);
     if (l < work->network->count) {
@@ -299,7 +296,7 @@ static void multiply(const struct work *work, unsigned l, const float *below, si
                 matrix(work->clock->parameters + w, layer->pitch), beta, matrix(y, layer->pitch));
 }
 
-/* Sets z to what layer l gathers. */
+/* Sets z to the averages of the neighbours' messages of layer l. */
 static void gather_messages(struct work *work, unsigned l, int mode, float *z) {
     const struct gnn_layer *layer = layer_of(work, l);
     const struct nn_rows *rows = &work->forward[l][mode];
@@ -664,7 +661,7 @@ void gnn_phase(const struct gnn_clock *clock, unsigned phase, const struct gnn_t
     if (phase > gathers) {
         unsigned l = clock->network->gathered + phase - gathers - 1;
         make_messages(&work, l, TRAINING);
-        if (drops(clock)) {
+        if (gnn_drops(clock->dropout, clock->attention_dropout)) {
             make_messages(&work, l, EVALUATION);
         }
     } else if (clock->pass > 0 && phase == 0) {
@@ -699,7 +696,8 @@ void gnn_pass(const struct gnn_clock *clock, bool learn, const struct gnn_task *
     unsigned count = clock->network->count;
     work.latest = clock->number; /* nothing of earlier clocks is left */
     for (unsigned l = clock->network->gathered; l <= count; l++) {
-        for (int mode = TRAINING; mode <= (drops(clock) ? EVALUATION : TRAINING); mode++) {
+        for (int mode = TRAINING; mode <= (gnn_drops(clock->dropout, clock->attention_dropout) ? EVALUATION : TRAINING);
+             mode++) {
             size_t message = layer_of(&work, l)->message;
             make_messages(&work, l, mode);
             see_fresh(&work, &work.forward[l][mode], &clock->forward[l], mode == TRAINING ? 0 : message, message,
@@ -742,7 +740,7 @@ void gnn_evaluate(const struct gnn_clock *clock, const struct gnn_task *task, st
                   struct gnn_score scores[4]) {
     struct work work = begin_work(clock, task, thread, clock->number);
     const struct gnn_layer *layer = layer_of(&work, clock->network->count);
-    const float *z = logits_of(&work, drops(clock) ? EVALUATION : TRAINING);
+    const float *z = logits_of(&work, gnn_drops(clock->dropout, clock->attention_dropout) ? EVALUATION : TRAINING);
     for (uint32_t i = 0; i < task->interval.own; i++) {
         unsigned split = task->interval.splits[i];
         bool correct;

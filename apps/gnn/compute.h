@@ -9,6 +9,11 @@
 #include "apps/gnn/interval.h"
 #include "apps/gnn/network.h"
 
+/* Whether training drops values. Then messages without dropout, for evaluation, lie beside those of training. */
+static inline bool gnn_drops(double dropout, double attention_dropout) {
+    return dropout > 0 || attention_dropout > 0;
+}
+
 /* What the intervals of a clock have in common. */
 struct gnn_clock {
     const struct gnn_network *network;

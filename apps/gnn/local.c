@@ -22,7 +22,7 @@ void gnn_local_open(struct gnn_local *local, const struct gnn_network *network, 
                                       .dropout = dropout,
                                       .attention_dropout = attention_dropout,
                                       .pass = 1};
-    size_t messages = dropout > 0 || attention_dropout > 0 ? 2 : 1;
+    size_t messages = gnn_drops((double)dropout, (double)attention_dropout) ? 2 : 1;
     for (unsigned l = network->gathered; l <= network->count; l++) {
         open_rows(&local->clock.forward[l], vertices, messages * network->layers[l].message);
         open_rows(&local->clock.backward[l], vertices, network->layers[l].error);

@@ -75,14 +75,14 @@ static void complete_options(aml_worker *worker, struct gnn *gnn, enum gnn_kind 
     bool attends = kind == GNN_GAT;
     job->dropout = gnn->dropout >= 0 ? gnn->dropout : attends ? 0.6 : 0.5;
     job->attention_dropout = !attends ? 0 : gnn->attention_dropout >= 0 ? gnn->attention_dropout : job->dropout;
-    /* gat diverges at the other rate where its neighbours' rows are old. */
+    /* At RATE gat diverges if its neighbours' rows are an iteration old. */
     job->steps.rate = gnn->rate >= 0 ? gnn->rate : attends && job->async ? RATE_OF_OLD_ATTENTION : RATE;
     job->steps.anneal = gnn->anneal >= 0 ? gnn->anneal : fmax((double)iterations - 1, 0);
     job->seed = aml_seed(worker);
     gnn->source.input.seed = job->seed;
 }
 
-/* Checks options of which -1 means that the model decides. */
+/* Rejects values between -1, which means that the default counts, and 0. */
 static int check_signs(const struct gnn *gnn, struct error *error) {
     const struct {
         const char *name;
@@ -125,7 +125,7 @@ static int check_options(aml_worker *worker, struct gnn *gnn, int64_t iterations
     if (result == 0 && found != GNN_GAT && gnn->attention_dropout >= 0) {
         result = error_set(&error, AML_EINPUT, "--attention-dropout: expected --model gat, got %s", gnn->options.model);
     }
-    /* The least sizes, so that wrong options are found before a large graph is read. */
+    /* With the smallest sizes: finds the network's wrong options before a large graph is read. */
     result = result != 0 ? result : gnn_source_check(&gnn->source, (enum gnn_kind)found, &error);
     result = result != 0 ? result : make_network(gnn, (enum gnn_kind)found, 1, 2, &error);
     if (result != 0) {

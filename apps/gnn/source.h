@@ -35,7 +35,7 @@ struct aml_option *gnn_source_options(struct gnn_source *source, struct aml_opti
 /* Lists the files named by options, for app_check_files. */
 size_t gnn_source_files(struct gnn_source *source, struct app_file files[GNN_SOURCE_FILES]);
 
-/* Whom notes and progress go to. Both functions may be NULL. */
+/* Receives notes, and how far reading has come. Both functions may be NULL. */
 struct gnn_listener {
     void (*note)(void *context, const char *text);
     void (*progress)(void *context, const char *what, double done);

@@ -63,15 +63,12 @@ static void start_row(void *context, uint64_t key, void *row) {
     gnn_network_start(&job->network, job->seed, key * GNN_ROW, GNN_ROW, row);
 }
 
-static bool drops(const struct gnn_job *job) {
-    return job->dropout > 0 || job->attention_dropout > 0;
-}
-
 unsigned gnn_train_tables(struct gnn_job *job, uint32_t vertices, struct aml_table tables[GNN_TABLES_MAX]) {
     static const char *const names[][2] = {
         {"messages_1", "errors_1"}, {"messages_2", "errors_2"}, {"messages_3", "errors_3"}, {"messages_4", "errors_4"},
         {"messages_5", "errors_5"}, {"messages_6", "errors_6"}, {"messages_7", "errors_7"}};
     const struct gnn_network *network = &job->network;
+    uint32_t messages = gnn_drops(job->dropout, job->attention_dropout) ? 2 : 1;
     unsigned count = 0;
     tables[count++] = (struct aml_table){.name = "parameters",
                                          .type = AML_FLOAT32,
@@ -90,7 +87,7 @@ unsigned gnn_train_tables(struct gnn_job *job, uint32_t vertices, struct aml_tab
             tables[count++] = (struct aml_table){.name = names[l - 1][b],
                                                  .type = AML_FLOAT32,
                                                  .mode = AML_ADD,
-                                                 .width = b > 0 ? layer->error : layer->message * (drops(job) ? 2 : 1),
+                                                 .width = b > 0 ? layer->error : layer->message * messages,
                                                  .rows = vertices,
                                                  .apply_rows = replace_rows};
         }
@@ -178,7 +175,7 @@ void gnn_training_close(struct gnn_training *training) {
 }
 
 int gnn_train_begin(aml_worker *worker, struct gnn_training *training) {
-    close_memos(training); /* other items, perhaps */
+    close_memos(training); /* the process may have other items now */
     if (training->threads == NULL) {
         training->thread_count = aml_threads(worker);
         training->threads = memory_zeroed(training->thread_count, sizeof *training->threads);
@@ -324,7 +321,7 @@ int gnn_train_evaluate(aml_worker *worker, struct gnn_training *training) {
     const void *items = aml_items(worker, &count);
     begin_call(worker, training, items, count);
     for (size_t i = 0; i < count && training->job->async; i++) {
-        training->tasks[i].memo->pass = 0; /* made with the parameters before the step */
+        training->tasks[i].memo->pass = 0; /* its values are of the parameters before the step */
     }
     aml_parallel(worker, part_evaluate, training);
     for (unsigned s = GRAPH_TRAIN; s <= GRAPH_TEST; s++) {
@@ -353,7 +350,7 @@ static int gather_rows(void *context, const uint64_t *keys, const void *rows, si
 }
 
 int gnn_train_gather(aml_worker *worker, const struct gnn_job *job, float *parameters) {
-    gnn_network_start(&job->network, job->seed, 0, job->network.parameters,
-                      parameters); /* the scan lacks unchanged rows */
+    /* The scan lacks rows that no clock has changed. */
+    gnn_network_start(&job->network, job->seed, 0, job->network.parameters, parameters);
     return aml_scan(worker, PARAMETERS, gather_rows, parameters);
 }
