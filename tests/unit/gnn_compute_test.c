@@ -327,24 +327,32 @@ static void intervals_change_nothing(void **state) {
     }
 }
 
+/* Opens network c of the six kinds and orders, with dropout. Returns the gradient of its phases, which the caller frees;
+ * the thread's is zero again. */
+static float *open_dropping(struct fixture *fixture, unsigned c, uint32_t intervals) {
+    const struct choice choice = {.kind = (enum gnn_kind)(c % 3),
+                                  .once = c >= 3 && c % 3 != GNN_GAT,
+                                  .layers = "5,4",
+                                  .heads = 3,
+                                  .output_heads = 2,
+                                  .dropout = 0.5F,
+                                  .attention_dropout = c % 3 == GNN_GAT ? 0.5F : 0,
+                                  .intervals = intervals};
+    open_fixture(fixture, &choice);
+    size_t bytes = fixture->network.parameters * sizeof(float);
+    float *gradient = malloc(bytes);
+    training_loss(fixture);
+    back(fixture);
+    memcpy(gradient, fixture->local.thread.gradient, bytes);
+    memset(fixture->local.thread.gradient, 0, bytes);
+    return gradient;
+}
+
 static void kept_values_change_nothing(void **state) {
     (void)state;
     for (unsigned c = 0; c < 6; c++) {
-        const struct choice choice = {.kind = (enum gnn_kind)(c % 3),
-                                      .once = c >= 3 && c % 3 != GNN_GAT,
-                                      .layers = "5,4",
-                                      .heads = 3,
-                                      .output_heads = 2,
-                                      .dropout = 0.5F,
-                                      .attention_dropout = c % 3 == GNN_GAT ? 0.5F : 0,
-                                      .intervals = 3};
         struct fixture fixture;
-        open_fixture(&fixture, &choice);
-        float *gradient = calloc(fixture.network.parameters, sizeof *gradient);
-        training_loss(&fixture);
-        back(&fixture);
-        memcpy(gradient, fixture.local.thread.gradient, fixture.network.parameters * sizeof *gradient);
-        memset(fixture.local.thread.gradient, 0, fixture.network.parameters * sizeof *gradient);
+        float *gradient = open_dropping(&fixture, c, 3);
         for (unsigned phase = gnn_network_gathers(&fixture.network) + 1; phase < gnn_network_phases(&fixture.network);
              phase++) {
             forget(&fixture);
@@ -364,22 +372,9 @@ static void kept_values_change_nothing(void **state) {
 static void a_pass_of_one_interval_is_exact(void **state) {
     (void)state;
     for (unsigned c = 0; c < 6; c++) {
-        const struct choice choice = {.kind = (enum gnn_kind)(c % 3),
-                                      .once = c >= 3 && c % 3 != GNN_GAT,
-                                      .layers = "5,4",
-                                      .heads = 3,
-                                      .output_heads = 2,
-                                      .dropout = 0.5F,
-                                      .attention_dropout = c % 3 == GNN_GAT ? 0.5F : 0,
-                                      .intervals = 1};
         struct fixture fixture;
-        open_fixture(&fixture, &choice);
+        float *gradient = open_dropping(&fixture, c, 1);
         size_t count = fixture.network.parameters;
-        float *gradient = calloc(count, sizeof *gradient);
-        training_loss(&fixture);
-        back(&fixture);
-        memcpy(gradient, fixture.local.thread.gradient, count * sizeof *gradient);
-        memset(fixture.local.thread.gradient, 0, count * sizeof *gradient);
         gnn_local_pass(&fixture.local, true);
         for (size_t p = 0; p < count; p++) {
             assert_true(fabsf(gradient[p] - fixture.local.thread.gradient[p]) < 1e-6F + 1e-4F * fabsf(gradient[p]));
