@@ -327,8 +327,8 @@ static void intervals_change_nothing(void **state) {
     }
 }
 
-/* Opens network c of the six kinds and orders, with dropout. Returns the gradient of its phases, which the caller frees;
- * the thread's is zero again. */
+/* Opens network c of the six kinds and orders, with dropout. Returns the gradient of its phases, which the caller
+ * frees; the thread's is zero again. */
 static float *open_dropping(struct fixture *fixture, unsigned c, uint32_t intervals) {
     const struct choice choice = {.kind = (enum gnn_kind)(c % 3),
                                   .once = c >= 3 && c % 3 != GNN_GAT,
